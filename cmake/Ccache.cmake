@@ -1,0 +1,10 @@
+# Compiles through ccache where there is one, unless a launcher was chosen.
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(OPENREG_CCACHE ccache)
+  mark_as_advanced(OPENREG_CCACHE)
+  foreach(language C CXX)
+    if(OPENREG_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${OPENREG_CCACHE}")
+    endif()
+  endforeach()
+endif()

@@ -1,0 +1,35 @@
+# Thin front end: the work is done by CMake's presets and the scripts in tools/.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all bench lint format clean
+
+STAMP := .venv/.setup-done
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Install system packages, .venv and the package (once)
+
+$(STAMP): pyproject.toml requirements-dev.txt tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+demo: $(STAMP) ## Build the examples and run them
+	@tools/demo.sh
+
+test: $(STAMP) ## Run the tests under dev, asan, tsan and ubsan, then Python's
+	@tools/test.sh
+
+test-all: $(STAMP) ## Run the tests, a soak and the long stress tests
+	@tools/test.sh --all
+
+bench: $(STAMP) ## Run the benchmarks of a release build and report
+	@tools/bench.sh
+
+lint: $(STAMP) ## Check formatting, Python and, with clang-tidy, the driver
+	@tools/lint.sh
+
+format: $(STAMP) ## Format the C, C++ and Python files
+	@tools/format.sh
+
+clean: ## Remove everything that was built (.venv stays)
+	rm -rf build dist

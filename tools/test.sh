@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs the tests: the driver's under each build preset, then those of the Python
+# package. With --all also what takes long: a soak of the stream and event tests
+# and the stress tests at ten times their size. Stops at the first failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tools/common.sh
+
+all=false
+case "${1-}" in
+  "") ;;
+  --all) all=true ;;
+  *)
+    echo "usage: tools/test.sh [--all]" >&2
+    exit 2
+    ;;
+esac
+
+readonly PRESETS=(dev asan tsan ubsan)
+
+for preset in "${PRESETS[@]}"; do
+  stage "$preset: configure" configure "$preset"
+  stage "$preset: build" cmake --build --preset "$preset"
+  stage "$preset: test" ctest --preset "$preset"
+done
+
+stage "python: install" tools/install.sh
+stage "python: test" python -m pytest
+
+if $all; then
+  for preset in dev tsan; do
+    stage "$preset: soak" ctest --preset "$preset" -C Soak -L '^soak$'
+    stage "$preset: stress" \
+      env OPENREG_STRESS_SCALE=10 ctest --preset "$preset" -L '^stress$'
+  done
+fi
+
+printf 'All tests passed (%s, python%s) in %d s.\n' \
+  "$(IFS=,; echo "${PRESETS[*]}" | sed 's/,/, /g')" \
+  "$($all && echo ', soak, stress')" "$SECONDS"

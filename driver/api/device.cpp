@@ -1,0 +1,132 @@
+#include "openreg/device.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "api/arguments.h"
+#include "api/entry.h"
+#include "core/system_memory.h"
+
+using namespace openreg;
+using namespace openreg::api;
+
+orError_t orGetDeviceCount(int* count) {
+  return call_anytime(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(count, "count"));
+    const Runtime& runtime = Runtime::get();
+    OPENREG_RETURN_IF_ERROR(runtime.status());
+    *count = runtime.device_count();
+    return {};
+  });
+}
+
+orError_t orGetDevice(int* device) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(device, "device"));
+    OPENREG_RETURN_IF_ERROR(require_device(current_device(), "device"));
+    *device = current_device();
+    return {};
+  });
+}
+
+orError_t orSetDevice(int device) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require_device(device, "device"));
+    set_current_device(device);
+    return {};
+  });
+}
+
+orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(prop, "prop"));
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(device_context(device, &context));
+    *prop = orDeviceProp{};
+    std::snprintf(prop->name, sizeof prop->name, "OpenReg Simulated Device");
+    prop->totalGlobalMem = context->memory().limit();
+    prop->major = 1;
+    prop->minor = 0;
+    prop->multiProcessorCount = context->engine().places();
+    prop->clockRate = processor_clock_khz();
+    prop->coreCount = usable_processors();
+    prop->memoryAlignment = kAlignment;
+    prop->maxKernelArguments = kMaxKernelArguments;
+    prop->concurrentKernels = 1;
+    prop->asyncEngineCount = 1;
+    prop->unifiedAddressing = 1;
+    return {};
+  });
+}
+
+orError_t orDeviceSynchronize(void) {
+  return call(__func__, []() -> Status {
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    context->synchronize();
+    return context->failures().take();
+  });
+}
+
+orError_t orDeviceReset(void) {
+  return call(__func__, []() -> Status {
+    OPENREG_RETURN_IF_ERROR(require_device(current_device(), "device"));
+    Runtime& runtime = Runtime::get();
+    return runtime.reset(runtime.device(current_device()));
+  });
+}
+
+orError_t orDeviceCanAccessPeer(int* canAccess, int device, int peerDevice) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(canAccess, "canAccess"));
+    OPENREG_RETURN_IF_ERROR(require_device(peerDevice, "peerDevice"));
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(device_context(device, &context));
+    *canAccess =
+        device != peerDevice && context->engine().can_access_peers() ? 1 : 0;
+    return {};
+  });
+}
+
+orError_t orDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require_device(peerDevice, "peerDevice"));
+    OPENREG_RETURN_IF_ERROR(require_flags(flags, 0));
+    if (peerDevice == current_device()) {
+      return failure(orErrorInvalidDevice,
+                     "peerDevice=%d is the current device itself", peerDevice);
+    }
+    Context* context = nullptr;
+    Context* peer = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    if (!context->engine().can_access_peers()) {
+      return failure(orErrorNotSupported,
+                     "devices of this driver can't access each other");
+    }
+    OPENREG_RETURN_IF_ERROR(device_context(peerDevice, &peer));
+    peer->note_visitor(context->device());
+    if (context->set_access(peerDevice, true)) return {};
+    return failure(orErrorInvalidValue,
+                   "peerDevice=%d: access is already enabled", peerDevice);
+  });
+}
+
+orError_t orDeviceDisablePeerAccess(int peerDevice) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require_device(peerDevice, "peerDevice"));
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    if (context->set_access(peerDevice, false)) return {};
+    return failure(orErrorInvalidValue, "peerDevice=%d: access is not enabled",
+                   peerDevice);
+  });
+}
+
+orError_t orDeviceGetStreamPriorityRange(int* leastPriority,
+                                         int* greatestPriority) {
+  return call(__func__, [&]() -> Status {
+    if (leastPriority != nullptr) *leastPriority = kLeastPriority;
+    if (greatestPriority != nullptr) *greatestPriority = kGreatestPriority;
+    return {};
+  });
+}

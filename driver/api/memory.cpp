@@ -1,0 +1,134 @@
+#include "openreg/memory.h"
+
+#include "api/arguments.h"
+#include "api/entry.h"
+
+using namespace openreg;
+using namespace openreg::api;
+
+orError_t orMalloc(void** ptr, size_t size) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(ptr, "ptr"));
+    OPENREG_RETURN_IF_ERROR(require_size(size, "size"));
+    *ptr = nullptr;
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    if (size == 0) return {};
+    return context->memory().allocate(size, ptr);
+  });
+}
+
+orError_t orFree(void* ptr) {
+  return call(__func__, [&]() -> Status {
+    if (ptr == nullptr) return {};
+    Runtime& runtime = Runtime::get();
+    Context* const owner = runtime.find_owner(ptr);
+    if (owner == nullptr) {
+      return failure(orErrorInvalidValue, "ptr=%p is not device memory", ptr);
+    }
+    if (owner->is_closed()) {
+      return failure(orErrorInvalidValue,
+                     "ptr=%p was allocated before device %d was reset", ptr,
+                     owner->device());
+    }
+    const auto address = reinterpret_cast<uintptr_t>(ptr);
+    if (!owner->memory().heap().begin_free(address)) {
+      return failure(orErrorInvalidValue,
+                     "ptr=%p is not the start of a live allocation: it is %s",
+                     ptr, owner->memory().describe(ptr).c_str());
+    }
+    runtime.synchronize_users(*owner);
+    owner->memory().heap().end_free(address);
+    return {};
+  });
+}
+
+orError_t orMallocHost(void** ptr, size_t size) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(ptr, "ptr"));
+    OPENREG_RETURN_IF_ERROR(require_size(size, "size"));
+    *ptr = nullptr;
+    if (size == 0) return {};
+    return Runtime::get().host_memory().allocate(size, ptr);
+  });
+}
+
+orError_t orFreeHost(void* ptr) {
+  return call(__func__, [&]() -> Status {
+    if (ptr == nullptr) return {};
+    Runtime& runtime = Runtime::get();
+    OPENREG_RETURN_IF_ERROR(runtime.host_memory().begin_free(ptr));
+    runtime.synchronize_all();
+    runtime.host_memory().end_free(ptr);
+    return {};
+  });
+}
+
+orError_t orHostRegister(void* ptr, size_t size, unsigned int flags) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require_flags(flags, orHostRegisterDefault));
+    if (size == 0) return failure(orErrorInvalidValue, "size is 0");
+    OPENREG_RETURN_IF_ERROR(require_size(size, "size"));
+    Location location;
+    OPENREG_RETURN_IF_ERROR(locate(ptr, size, "ptr", &location));
+    if (location.is_device()) {
+      return failure(orErrorInvalidValue, "ptr=%p is device memory", ptr);
+    }
+    return Runtime::get().host_memory().add_range(ptr, size);
+  });
+}
+
+orError_t orHostUnregister(void* ptr) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(ptr, "ptr"));
+    Runtime& runtime = Runtime::get();
+    OPENREG_RETURN_IF_ERROR(runtime.host_memory().begin_remove_range(ptr));
+    runtime.synchronize_all();
+    runtime.host_memory().end_remove_range(ptr);
+    return {};
+  });
+}
+
+orError_t orMemGetInfo(size_t* free, size_t* total) {
+  return call(__func__, [&]() -> Status {
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    if (free != nullptr) *free = context->memory().heap().available();
+    if (total != nullptr) *total = context->memory().limit();
+    return {};
+  });
+}
+
+orError_t orPointerGetAttributes(orPointerAttributes* attributes,
+                                 const void* ptr) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(attributes, "attributes"));
+    Location location;
+    std::optional<Block> block;
+    if (ptr != nullptr) {
+      OPENREG_RETURN_IF_ERROR(locate(ptr, 1, "ptr", &location));
+    }
+    void* const pointer = const_cast<void*>(ptr);
+    orPointerAttributes result{};
+    result.type = location.type;
+    result.device = -1;
+    if (location.is_device()) {
+      Context& owner = *location.place.owner;
+      block = owner.memory().heap().find(reinterpret_cast<uintptr_t>(ptr));
+      result.device = owner.device();
+      result.devicePointer = pointer;
+    } else if (!location.is_pageable()) {
+      block = Runtime::get().host_memory().find(ptr);
+      result.devicePointer = pointer;
+      result.hostPointer = pointer;
+    } else {
+      result.hostPointer = pointer;
+    }
+    if (block) {
+      result.base = reinterpret_cast<void*>(block->base);
+      result.size = block->size;
+    }
+    *attributes = result;
+    return {};
+  });
+}

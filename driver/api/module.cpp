@@ -1,0 +1,179 @@
+#include "openreg/module.h"
+
+#include <span>
+
+#include "api/arguments.h"
+#include "api/entry.h"
+
+using namespace openreg;
+using namespace openreg::api;
+
+namespace {
+
+Payload to_payload(const void* args, size_t size) {
+  return {static_cast<const std::byte*>(args), size};
+}
+
+// Finds and checks what every launch needs.
+Status check_launch(orFunction_t handle, const void* args, size_t size,
+                    orStream_t stream_handle, FunctionRef* function,
+                    StreamRef* stream) {
+  if (size > kMaxKernelArguments) {
+    return failure(orErrorInvalidValue,
+                   "size=%zu: a launch carries at most %zu bytes of arguments",
+                   size, kMaxKernelArguments);
+  }
+  if (size > 0) OPENREG_RETURN_IF_ERROR(require(args, "args"));
+  OPENREG_RETURN_IF_ERROR(find_function(handle, function));
+  OPENREG_RETURN_IF_ERROR(stream->find(stream_handle));
+  const Context& context = (*function)->context;
+  if (&context != &(*stream)->context()) {
+    return failure(orErrorInvalidDevice,
+                   "function '%s' belongs to device %d and the stream to "
+                   "device %d",
+                   (*function)->kernel->name().c_str(), context.device(),
+                   (*stream)->context().device());
+  }
+  return {};
+}
+
+Status launch(orFunction_t handle, const void* args, size_t size,
+              orStream_t stream_handle, Urgency urgency) {
+  FunctionRef function;
+  StreamRef stream;
+  OPENREG_RETURN_IF_ERROR(
+      check_launch(handle, args, size, stream_handle, &function, &stream));
+  return stream->submit(LaunchCommand{function->kernel},
+                        to_payload(args, size), urgency);
+}
+
+Status add_module(Context& context, std::shared_ptr<ModuleImage> image,
+                  orModule_t* module) {
+  void* const handle = Runtime::get().modules().insert(
+      std::make_shared<Module>(context, std::move(image),
+                               /*is_builtin=*/false),
+      context.device(), context.epoch());
+  if (handle == nullptr) {
+    return failure(orErrorOutOfMemory, "there are too many modules");
+  }
+  *module = static_cast<orModule_t>(handle);
+  return {};
+}
+
+}  // namespace
+
+orError_t orModuleLoad(orModule_t* module, const char* path) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(module, "module"));
+    OPENREG_RETURN_IF_ERROR(require(path, "path"));
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    std::shared_ptr<ModuleImage> image;
+    OPENREG_RETURN_IF_ERROR(context->engine().load_module(path, &image));
+    return add_module(*context, std::move(image), module);
+  });
+}
+
+orError_t orModuleGetBuiltin(orModule_t* module) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(module, "module"));
+    Context* context = nullptr;
+    OPENREG_RETURN_IF_ERROR(current_context(&context));
+    void* const handle = Runtime::get().builtin_module(*context);
+    if (handle == nullptr) {
+      return failure(orErrorOutOfMemory, "there are too many modules");
+    }
+    *module = static_cast<orModule_t>(handle);
+    return {};
+  });
+}
+
+orError_t orModuleUnload(orModule_t module) {
+  return call(__func__, [&]() -> Status {
+    {
+      ModuleRef found;
+      OPENREG_RETURN_IF_ERROR(find_module(module, &found));
+      if (found->is_builtin()) {
+        return failure(orErrorInvalidValue,
+                       "module is the built-in one, which can't be unloaded");
+      }
+    }
+    Runtime& runtime = Runtime::get();
+    const auto unloaded = runtime.modules().remove(module);
+    if (unloaded == nullptr) return bad_handle("module", "module", module);
+    runtime.functions().remove_if([module](const Function& function) {
+      return function.module == module;
+    });
+    unloaded->context().synchronize();
+    return {};
+  });
+}
+
+orError_t orModuleGetFunction(orFunction_t* function, orModule_t module,
+                              const char* name) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(function, "function"));
+    OPENREG_RETURN_IF_ERROR(require(name, "name"));
+    ModuleRef found;
+    OPENREG_RETURN_IF_ERROR(find_module(module, &found));
+    void* handle = found->known_function(name);
+    if (handle == nullptr) {
+      std::shared_ptr<const Kernel> kernel;
+      OPENREG_RETURN_IF_ERROR(found->image().find(name, &kernel));
+      Context& context = found->context();
+      HandleTable<Function>& functions = Runtime::get().functions();
+      void* const added = functions.insert(
+          std::make_shared<Function>(context, std::move(kernel), module),
+          context.device(), context.epoch());
+      if (added == nullptr) {
+        return failure(orErrorOutOfMemory, "there are too many functions");
+      }
+      handle = found->add_function(name, added);
+      if (handle != added) functions.remove(added);
+    }
+    *function = static_cast<orFunction_t>(handle);
+    return {};
+  });
+}
+
+orError_t orLaunchKernel(orFunction_t function, const void* args, size_t size,
+                         orStream_t stream) {
+  return call(__func__, [&]() -> Status {
+    return launch(function, args, size, stream, Urgency::kQueued);
+  });
+}
+
+orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
+                           orFunction_t function, const void* args,
+                           size_t size) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(config, "config"));
+    if (config->structSize != sizeof(orLaunchConfig_t)) {
+      return failure(orErrorInvalidValue,
+                     "config->structSize=%zu: this driver knows %zu",
+                     config->structSize, sizeof(orLaunchConfig_t));
+    }
+    OPENREG_RETURN_IF_ERROR(require_flags(config->flags, orLaunchCheap));
+    const bool is_cheap = (config->flags & orLaunchCheap) != 0;
+    return launch(function, args, size, config->stream,
+                  is_cheap ? Urgency::kCheap : Urgency::kQueued);
+  });
+}
+
+orError_t orLaunchKernelSync(orFunction_t function, const void* args,
+                             size_t size, orStream_t stream, void* reply,
+                             size_t replyCapacity, size_t* replySize) {
+  return call(__func__, [&]() -> Status {
+    if (replyCapacity > 0) OPENREG_RETURN_IF_ERROR(require(reply, "reply"));
+    FunctionRef found_function;
+    StreamRef found;
+    OPENREG_RETURN_IF_ERROR(
+        check_launch(function, args, size, stream, &found_function, &found));
+    Completion completion;
+    completion.reply = {static_cast<std::byte*>(reply), replyCapacity};
+    OPENREG_RETURN_IF_ERROR(found->run(LaunchCommand{found_function->kernel},
+                                       to_payload(args, size), completion));
+    if (replySize != nullptr) *replySize = completion.reply_size;
+    return {};
+  });
+}

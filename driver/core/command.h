@@ -1,0 +1,97 @@
+// What a stream can be told to do. Commands hold device addresses and flat
+// bytes, never host objects that the device would have to look into.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/status.h"
+#include "openreg/stream.h"
+
+namespace openreg {
+
+class Context;
+class Queue;
+
+// A kernel as the driver that loaded it knows it. Immutable.
+class Kernel {
+ public:
+  explicit Kernel(std::string name) : name_(std::move(name)) {}
+  virtual ~Kernel() = default;
+  const std::string& name() const { return name_; }
+
+ private:
+  const std::string name_;
+};
+
+// A point in a stream: all that was submitted to it up to `sequence`.
+struct Fence {
+  std::shared_ptr<Queue> queue;
+  uint64_t sequence = 0;
+};
+
+// A moment that the device fills in. Thread-safe.
+struct Timestamp {
+  std::atomic<int64_t> nanoseconds{0};
+};
+
+// An address and whose memory it is: a device's, or the host's if null.
+struct Place {
+  void* pointer = nullptr;
+  Context* owner = nullptr;
+};
+
+// Runs a kernel; its arguments are the payload.
+struct LaunchCommand {
+  std::shared_ptr<const Kernel> kernel;
+};
+
+// Copies bytes; a source without a pointer means the payload.
+struct CopyCommand {
+  Place dst;
+  Place src;
+  size_t count;
+};
+
+struct FillCommand {
+  Place dst;
+  size_t count;
+  unsigned char value;
+};
+
+struct HostCommand {
+  orHostFn_t function;
+  void* data;
+};
+
+// Holds the stream until a point of another one.
+struct WaitCommand {
+  Fence fence;
+};
+
+// Writes the time at which the stream has got here.
+struct StampCommand {
+  std::shared_ptr<Timestamp> stamp;
+};
+
+using Command = std::variant<LaunchCommand, CopyCommand, FillCommand,
+                             HostCommand, WaitCommand, StampCommand>;
+
+// Bytes that travel with a command; copied when it is queued.
+using Payload = std::span<const std::byte>;
+
+// Where a command that somebody waits for leaves its result. Written by the
+// device before the command counts as done, read afterwards.
+struct Completion {
+  Status status;
+  std::span<std::byte> reply;  // room for a kernel's reply
+  size_t reply_size = 0;
+};
+
+}  // namespace openreg

@@ -1,0 +1,36 @@
+// What the environment says about the devices. The table of variables is in
+// docs/driver.md.
+#pragma once
+
+#include <cstddef>
+
+#include "core/status.h"
+
+namespace openreg {
+
+inline constexpr int kMaxDevices = 64;
+inline constexpr size_t kMemoryGrain = size_t{2} << 20;  // a huge page
+
+// When the failure of a kernel is told, and how often.
+enum class ErrorMode {
+  kEarly,  // as soon as possible, once; the device goes on
+  kGpu,    // as a GPU: asynchronously, and until the device is reset
+};
+
+struct Config {
+  int devices = 2;
+  size_t memory_per_device = 0;  // bytes, a multiple of kMemoryGrain
+  ErrorMode errors = ErrorMode::kEarly;
+  bool launch_blocking = false;
+  bool fault_handler = true;
+};
+
+// Reads the OPENREG_* variables into `config`.
+//   orErrorNotInitialized  a value is not valid; the message names it
+Status read_config(Config* config);
+
+// Reads a size such as "4GiB", "512 MB" or "1048576".
+//   orErrorInvalidValue  anything else, or more than a size_t holds
+Status parse_size(const char* text, size_t* size);
+
+}  // namespace openreg

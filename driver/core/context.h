@@ -1,0 +1,117 @@
+// One life of a device, from its first use or its reset to the next reset.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/config.h"
+#include "core/device_memory.h"
+#include "core/engine.h"
+#include "core/failure_state.h"
+
+namespace openreg {
+
+class Stream;
+
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -3;
+
+// Bytes of arguments that one launch may carry.
+inline constexpr size_t kMaxKernelArguments = size_t{4} << 20;
+
+// Owns the memory, the streams' queues and the failure of that life. A context
+// is never deleted: a closed one is an empty shell that says what its addresses
+// were. Thread-safe.
+class Context {
+ public:
+  // `previous` is the life before, or null.
+  Context(const Config& config, int device, uint64_t epoch, Context* previous);
+  ~Context();
+
+  // Reserves the addresses; see DeviceMemory::open.
+  Status open(size_t address_share) {
+    return memory_.open(config_.memory_per_device, address_share);
+  }
+
+  const Config& config() const { return config_; }
+  int device() const { return device_; }
+  uint64_t epoch() const { return epoch_; }
+  Context* previous() const { return previous_; }
+  DeviceMemory& memory() { return memory_; }
+  const DeviceMemory& memory() const { return memory_; }
+  FailureState& failures() { return failures_; }
+  Engine& engine() { return *engine_; }
+
+  // Creates a stream; null if the context is closed. Its queue stays with the
+  // context until it is idle after retire().
+  std::shared_ptr<Stream> create_stream(unsigned int flags, int priority);
+  Stream& default_stream();
+  void retire(const Queue* queue);
+
+  // Waits until everything that was submitted before is done.
+  void synchronize();
+
+  // Makes `stream` wait for what an action on it has to follow by the rules of
+  // the default stream; see orStreamDefault.
+  Status order(const Stream& stream);
+
+  // Ends this life: drops queued work, waits for running kernels, frees all
+  // memory.
+  void close();
+  // The same for the end of the program, without freeing, and not for longer
+  // than `limit`. Returns whether nothing runs any more.
+  bool stop(std::chrono::nanoseconds limit);
+  bool is_closed() const { return closed_.load(std::memory_order_acquire); }
+
+  // Whether kernels here may use the memory of `device`.
+  bool may_access(int device) const {
+    return (peers_.load(std::memory_order_acquire) & bit(device)) != 0;
+  }
+  // Gives or takes that permission. Returns false if it was so already.
+  bool set_access(int device, bool allowed);
+
+  // Notes that a device's queues hold work that uses this memory.
+  void note_visitor(int device) { visitors_.fetch_or(bit(device)); }
+  bool has_visitor(int device) const {
+    return (visitors_.load() & bit(device)) != 0;
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<Queue> queue;
+    bool blocking;         // made with orStreamDefault
+    bool retired = false;  // its stream was destroyed
+  };
+
+  static uint64_t bit(int device) { return uint64_t{1} << device; }
+
+  std::vector<std::shared_ptr<Queue>> all_queues();
+  std::shared_ptr<Stream> make_stream(unsigned int flags, int priority,
+                                      bool is_default);
+  // Takes the retired queues that are idle out of the list, so that the caller
+  // can let them go without the lock. Requires mutex_.
+  std::vector<std::shared_ptr<Queue>> reap();
+
+  const Config& config_;
+  const int device_;
+  const uint64_t epoch_;
+  Context* const previous_;
+  DeviceMemory memory_;
+  FailureState failures_;
+  std::unique_ptr<Engine> engine_;
+  std::atomic<uint64_t> peers_{0};
+  std::atomic<uint64_t> visitors_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<int> blocking_streams_{0};
+  std::atomic<Stream*> default_stream_{nullptr};
+
+  std::mutex mutex_;
+  std::vector<Entry> queues_;                   // guarded by mutex_
+  std::shared_ptr<Stream> owned_default_stream_;  // guarded by mutex_
+};
+
+}  // namespace openreg

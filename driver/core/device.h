@@ -1,0 +1,57 @@
+// A device: its number, and its life of the moment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "core/config.h"
+#include "core/context.h"
+#include "core/status.h"
+
+namespace openreg {
+
+// Thread-safe.
+class Device {
+ public:
+  Device(const Config& config, int index) : config_(config), index_(index) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int index() const { return index_; }
+
+  // The life of the moment; begins the first one. Starts no thread and takes no
+  // memory.
+  //   orErrorNotInitialized  there is no address space for it
+  Status context(Context** context) {
+    *context = current_.load(std::memory_order_acquire);
+    if (*context != nullptr) [[likely]]
+      return {};
+    return begin(context);
+  }
+
+  // The life of the moment, or null if the device was never used.
+  Context* context_if_open() const {
+    return current_.load(std::memory_order_acquire);
+  }
+
+  // Ends the life and begins another. If that is not possible, the device is as
+  // if it had never been used.
+  Status reset();
+
+ private:
+  Status begin(Context** context);
+  // Makes the next life, giving up old addresses if there is no room. Requires
+  // mutex_.
+  Status begin_locked(Context* previous);
+
+  const Config& config_;
+  const int index_;
+  std::atomic<Context*> current_{nullptr};
+
+  std::mutex mutex_;
+  uint64_t next_epoch_ = 1;   // guarded by mutex_
+  Context* last_ = nullptr;   // the newest, also if closed; guarded by mutex_
+};
+
+}  // namespace openreg

@@ -1,0 +1,90 @@
+// The memory of one life of a device: its addresses, its bytes, its limit.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+
+#include "core/heap.h"
+#include "core/mapping.h"
+#include "core/status.h"
+
+namespace openreg {
+
+// Note [Device addresses]
+// A device pointer lies in a range that this process has reserved and never
+// maps, so the host faults when it follows one. Kernels of the in-process
+// driver reach the bytes through a second, usable range, the view, at a
+// constant distance. Between the two lies a gap, so that a host that runs off
+// the end of a device range does not arrive in the view by accident.
+// A reset makes new ranges; the old device range stays reserved, so that an
+// old pointer never names new memory.
+
+// Thread-safe after open().
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(int device) : device_(device) {}
+
+  // Reserves addresses for `limit` bytes and room against fragmentation. Takes
+  // less where the address space is limited to `share` bytes: limit() tells.
+  //   orErrorNotInitialized  not even a small range can be had
+  Status open(size_t limit, size_t share);
+
+  // Frees everything and gives the view back. Waits for visitors. The addresses
+  // stay reserved until forget() is called.
+  void close();
+
+  // Gives the reserved addresses back as well. Returns whether there were any.
+  bool forget();
+
+  //   orErrorOutOfMemory  the message tells what is free
+  Status allocate(size_t size, void** pointer);
+
+  Heap& heap() { return *heap_; }
+  const Heap& heap() const { return *heap_; }
+  size_t limit() const { return limit_; }
+
+  bool covers(const void* pointer) const {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    const uintptr_t base = base_.load(std::memory_order_acquire);
+    return base != 0 && address - base < size_;
+  }
+
+  // Whether any address is covered: open, and not forgotten.
+  bool covers_any() const {
+    return base_.load(std::memory_order_acquire) != 0;
+  }
+
+  // Where kernels and copies find the byte that `pointer` names. Requires
+  // covers(pointer) or one past an allocation's end.
+  void* view(const void* pointer) const {
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(pointer) +
+                                   distance_);
+  }
+
+  // Holds the view in place for a visitor: work of another device. Own work
+  // needs none, because a reset ends it first. Does not own the lock if the
+  // memory is closed.
+  std::shared_lock<std::shared_mutex> visit() const;
+
+  // Says in words what `pointer` is, for messages: "inside a freed allocation
+  // of 64 bytes at 0x…".
+  std::string describe(const void* pointer) const;
+
+ private:
+  const int device_;
+  size_t limit_ = 0;
+  size_t size_ = 0;
+  uintptr_t distance_ = 0;
+  Mapping addresses_;
+  Mapping view_;
+  std::atomic<uintptr_t> base_{0};  // set last: until then nothing is covered
+  std::unique_ptr<Heap> heap_;
+
+  mutable std::shared_mutex visitors_;
+  bool closed_ = false;  // guarded by visitors_
+};
+
+}  // namespace openreg

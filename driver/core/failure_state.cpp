@@ -1,0 +1,46 @@
+#include "core/failure_state.h"
+
+#include <utility>
+
+namespace openreg {
+
+bool FailureState::is_sticky(orError_t code) const {
+  return mode_ == ErrorMode::kGpu || code == orErrorIllegalAddress ||
+         code == orErrorDeviceLost;
+}
+
+void FailureState::report(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (is_broken()) return;
+  if (is_sticky(status.code())) {
+    first_ = status;
+    others_ = 0;
+    broken_.store(true, std::memory_order_release);
+  } else if (!first_.ok()) {
+    ++others_;
+  } else {
+    first_ = status;
+  }
+  pending_.store(true, std::memory_order_release);
+}
+
+Status FailureState::take() {
+  if (!pending_.load(std::memory_order_acquire)) [[likely]]
+    return {};
+  const std::lock_guard lock(mutex_);
+  if (is_broken() || first_.ok()) return first_;
+  const Status first = std::exchange(first_, Status());
+  const int others = std::exchange(others_, 0);
+  pending_.store(false, std::memory_order_release);
+  if (others == 0) return first;
+  return failure(first.code(), "%s (and %d more failed since)",
+                 first.message().c_str(), others);
+}
+
+Status FailureState::sticky() const {
+  if (!is_broken()) return {};
+  const std::lock_guard lock(mutex_);
+  return first_;
+}
+
+}  // namespace openreg

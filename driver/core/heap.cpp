@@ -1,0 +1,173 @@
+#include "core/heap.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace openreg {
+
+namespace {
+
+// Freed memory that stays with the process, so that the next allocation needs
+// no system call and no new pages.
+constexpr size_t kKeepBytes = size_t{256} << 20;
+
+constexpr size_t round_up(size_t size) {
+  return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+Heap::Heap(uintptr_t base, size_t size, size_t limit, GiveBack give_back)
+    : base_(base),
+      size_(size),
+      limit_(limit),
+      give_back_(std::move(give_back)) {
+  add_piece(base, {size, 0});
+}
+
+std::optional<uintptr_t> Heap::allocate(size_t size) {
+  if (size > limit_) return std::nullopt;
+  const size_t extent = round_up(size);
+  const std::lock_guard lock(mutex_);
+  if (closed_ || extent > limit_ - allocated_) return std::nullopt;
+  const auto fit = by_size_.lower_bound({extent, 0});
+  if (fit == by_size_.end()) return std::nullopt;
+  const uintptr_t address = fit->second;
+  live_.emplace(address, LiveBlock{size, extent, false});
+  const FreePiece piece = take_piece(free_.find(address));
+  if (piece.size > extent) {
+    // What was used before is mostly at the front: see used_before.
+    const size_t rest_used =
+        piece.used_before > extent ? piece.used_before - extent : 0;
+    add_piece(address + extent, {piece.size - extent, rest_used});
+  }
+  allocated_ += extent;
+  return address;
+}
+
+bool Heap::begin_free(uintptr_t address) {
+  const std::lock_guard lock(mutex_);
+  const auto place = live_.find(address);
+  if (place == live_.end() || place->second.dying) return false;
+  place->second.dying = true;
+  return true;
+}
+
+void Heap::end_free(uintptr_t address) {
+  const std::lock_guard lock(mutex_);
+  const auto place = live_.find(address);
+  if (place == live_.end()) return;  // closed meanwhile
+  const LiveBlock block = place->second;
+  live_.erase(place);
+  allocated_ -= block.extent;
+  remember(address, block.size);
+  add_piece(address, {block.extent, block.extent});
+  give_back_excess();
+}
+
+void Heap::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  live_.clear();
+  free_.clear();
+  by_size_.clear();
+  allocated_ = 0;
+  kept_ = 0;
+}
+
+std::optional<Block> Heap::find(uintptr_t address) const {
+  const std::shared_lock lock(mutex_);
+  return find_locked(address);
+}
+
+std::optional<Block> Heap::find_locked(uintptr_t address) const {
+  auto place = live_.upper_bound(address);
+  if (place == live_.begin()) return std::nullopt;
+  --place;
+  const Block block{place->first, place->second.size};
+  if (!block.contains(address, 0)) return std::nullopt;
+  return block;
+}
+
+Trace Heap::trace(uintptr_t address, bool patient) const {
+  std::shared_lock lock(mutex_, std::defer_lock);
+  if (patient) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return {};
+  }
+  if (const auto block = find_locked(address)) {
+    return {Trace::Kind::kLive, *block};
+  }
+  const size_t known = std::min(freed_count_, freed_.size());
+  for (size_t age = 1; age <= known; ++age) {
+    const FreedBlock& freed = freed_[(freed_count_ - age) % freed_.size()];
+    const Block block{freed.base, freed.size};
+    if (block.contains(address, 1)) return {Trace::Kind::kFreed, block};
+  }
+  return {};
+}
+
+size_t Heap::available() const {
+  const std::shared_lock lock(mutex_);
+  return limit_ - allocated_;
+}
+
+size_t Heap::largest_piece() const {
+  const std::shared_lock lock(mutex_);
+  const size_t largest = by_size_.empty() ? 0 : by_size_.rbegin()->first;
+  return std::min(largest, limit_ - allocated_);
+}
+
+size_t Heap::live() const {
+  const std::shared_lock lock(mutex_);
+  return live_.size();
+}
+
+// Adds a free piece and makes one of it and its free neighbours.
+void Heap::add_piece(uintptr_t address, FreePiece piece) {
+  auto next = free_.lower_bound(address);
+  if (next != free_.end() && next->first == address + piece.size) {
+    const auto after = next++;
+    const FreePiece merged = take_piece(after);
+    piece.size += merged.size;
+    piece.used_before += merged.used_before;
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.size == address) {
+      address = before->first;
+      const FreePiece merged = take_piece(before);
+      piece.size += merged.size;
+      piece.used_before += merged.used_before;
+    }
+  }
+  free_.emplace(address, piece);
+  by_size_.emplace(piece.size, address);
+  kept_ += piece.used_before;
+}
+
+Heap::FreePiece Heap::take_piece(FreeMap::iterator place) {
+  const FreePiece piece = place->second;
+  by_size_.erase({piece.size, place->first});
+  kept_ -= piece.used_before;
+  free_.erase(place);
+  return piece;
+}
+
+void Heap::give_back_excess() {
+  for (auto it = by_size_.rbegin(); kept_ > kKeepBytes && it != by_size_.rend();
+       ++it) {
+    FreePiece& piece = free_.find(it->second)->second;
+    if (piece.used_before == 0) continue;
+    give_back_(it->second, piece.size);
+    kept_ -= piece.used_before;
+    piece.used_before = 0;
+  }
+}
+
+void Heap::remember(uintptr_t base, size_t size) {
+  freed_[freed_count_++ % freed_.size()] = {base, size};
+}
+
+}  // namespace openreg

@@ -1,0 +1,122 @@
+// Which parts of a range of addresses are allocated. Knows nothing of what lies
+// behind the addresses: it never touches them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <utility>
+
+namespace openreg {
+
+inline constexpr size_t kAlignment = 512;
+
+// A live allocation, as it was asked for.
+struct Block {
+  uintptr_t base = 0;
+  size_t size = 0;
+
+  // Whether [address, address + size) lies inside.
+  bool contains(uintptr_t address, size_t bytes) const {
+    return address >= base && address - base <= size &&
+           bytes <= size - (address - base);
+  }
+};
+
+// What an address was or is.
+struct Trace {
+  enum class Kind { kNever, kFreed, kLive };
+  Kind kind = Kind::kNever;
+  Block block;
+};
+
+// Hands out addresses, best fit, and finds the allocation of an address.
+// Freed neighbours become one piece again. Memory of freed blocks is kept for
+// the next ones up to a bound; beyond it, `give_back` is told to return the
+// largest pieces.
+// Thread-safe: looking up shares a lock, allocating and freeing take it.
+class Heap {
+ public:
+  using GiveBack = std::function<void(uintptr_t address, size_t size)>;
+
+  // Manages [base, base + size), of which at most `limit` bytes are allocated
+  // at a time.
+  Heap(uintptr_t base, size_t size, size_t limit, GiveBack give_back);
+
+  // Returns the address of `size` > 0 new bytes, or nothing if there are not so
+  // many, or not in one piece.
+  std::optional<uintptr_t> allocate(size_t size);
+
+  // Freeing has two steps, because the owner waits in between for work that
+  // still uses the block. begin_free says whether `address` is the start of a
+  // live block that nobody is freeing yet; end_free lets it go.
+  bool begin_free(uintptr_t address);
+  void end_free(uintptr_t address);
+
+  // Frees everything at once and hands out nothing from then on.
+  void close();
+
+  // Finds the live block that `address` is in; the end counts as inside, so
+  // that a pointer one past the last byte is known.
+  std::optional<Block> find(uintptr_t address) const;
+
+  // Says what is known of an address. For reports: with `patient` false it
+  // gives up instead of waiting for the lock.
+  Trace trace(uintptr_t address, bool patient) const;
+
+  bool covers(uintptr_t address) const {
+    return address - base_ < size_;
+  }
+  size_t limit() const { return limit_; }
+  size_t available() const;
+  size_t largest_piece() const;
+  size_t live() const;
+
+ private:
+  struct LiveBlock {
+    size_t size;    // as asked for
+    size_t extent;  // rounded up
+    bool dying;
+  };
+  struct FreePiece {
+    size_t size;
+    // About so many bytes hold memory. An estimate: blocks are cut from the
+    // front of a piece, so the part that was never used is at its end.
+    size_t used_before;
+  };
+  struct FreedBlock {
+    uintptr_t base = 0;
+    size_t size = 0;
+  };
+  using LiveMap = std::map<uintptr_t, LiveBlock>;
+  using FreeMap = std::map<uintptr_t, FreePiece>;
+
+  // All of these require mutex_.
+  std::optional<Block> find_locked(uintptr_t address) const;
+  void add_piece(uintptr_t address, FreePiece piece);
+  FreePiece take_piece(FreeMap::iterator place);
+  void give_back_excess();
+  void remember(uintptr_t base, size_t size);
+
+  const uintptr_t base_;
+  const size_t size_;
+  const size_t limit_;
+  const GiveBack give_back_;
+
+  mutable std::shared_mutex mutex_;
+  LiveMap live_;                                   // guarded by mutex_
+  FreeMap free_;                                   // guarded by mutex_
+  std::set<std::pair<size_t, uintptr_t>> by_size_;  // free_, by size
+  size_t allocated_ = 0;                           // guarded by mutex_
+  size_t kept_ = 0;  // sum of used_before over free_; guarded by mutex_
+  bool closed_ = false;                            // guarded by mutex_
+  std::array<FreedBlock, 1024> freed_;  // a ring, for reports; guarded by mutex_
+  size_t freed_count_ = 0;                         // guarded by mutex_
+};
+
+}  // namespace openreg

@@ -1,0 +1,70 @@
+// Pinned memory: host memory that every device can reach by itself.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+#include "core/heap.h"
+#include "core/mapping.h"
+#include "core/status.h"
+
+namespace openreg {
+
+// What a range of host memory is to the driver.
+enum class HostKind { kPageable, kPinned, kPartlyPinned };
+
+// Allocates pinned memory from one reserved range, and keeps the ranges that
+// users have registered. Thread-safe; questions about the own range share a
+// lock, questions about other addresses take none while nothing is registered.
+class HostMemory {
+ public:
+  //   orErrorOutOfMemory  the host has not enough memory or address space
+  Status allocate(size_t size, void** pointer);
+
+  // As Heap: the owner waits for work between the two.
+  Status begin_free(void* pointer);
+  void end_free(void* pointer);
+
+  //   orErrorInvalidValue  not mapped, or overlaps pinned memory
+  Status add_range(void* pointer, size_t size);
+  //   orErrorInvalidValue  not the start of a registered range
+  Status begin_remove_range(void* pointer);
+  void end_remove_range(void* pointer);
+
+  // Finds the pinned allocation or registered range that `pointer` is in.
+  std::optional<Block> find(const void* pointer) const;
+
+  // Says what [pointer, pointer + size) is.
+  HostKind classify(const void* pointer, size_t size) const;
+
+  size_t live() const;
+
+ private:
+  struct Range {
+    size_t size;
+    bool dying;
+  };
+
+  // Reserves the range on first use.
+  Status open();
+  bool overlaps_arena(uintptr_t address, size_t size) const;
+  std::optional<Block> find_range(uintptr_t address) const;
+  bool overlaps_range(uintptr_t address, size_t size) const;
+
+  std::mutex open_mutex_;
+  Mapping arena_;                     // guarded by open_mutex_ until heap_ is set
+  std::unique_ptr<Heap> owned_heap_;  // guarded by open_mutex_
+  std::atomic<Heap*> heap_{nullptr};
+
+  mutable std::shared_mutex ranges_mutex_;
+  std::map<uintptr_t, Range> ranges_;  // guarded by ranges_mutex_
+  std::atomic<size_t> range_count_{0};
+};
+
+}  // namespace openreg

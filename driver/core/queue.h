@@ -1,0 +1,60 @@
+// A stream's queue, as far as it does not depend on the driver.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "core/command.h"
+#include "core/timeline.h"
+
+namespace openreg {
+
+// Who may run a command.
+enum class Urgency {
+  kQueued,  // the device, later
+  kCheap,   // the calling thread, if the stream is idle
+  kWaited,  // as kCheap; the caller waits for it in any case
+};
+
+// Runs commands in the order in which they were submitted. Each has a number,
+// its sequence; the first is 1. Thread-safe.
+class Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  virtual ~Queue() = default;
+
+  // Takes a command and stores its number. `completion` may be null; otherwise
+  // it must live until wait(*sequence) has returned. Blocks while too much is
+  // queued. A failure of the command itself goes to the completion, or without
+  // one to the context.
+  //   orErrorInvalidHandle  the queue was closed
+  //   orErrorOutOfMemory    no thread or no memory for the queue
+  virtual Status submit(Command command, Payload payload, Urgency urgency,
+                        Completion* completion, uint64_t* sequence) = 0;
+
+  // Waits until `target` is done. The calling thread may run commands, but none
+  // after `target`.
+  virtual void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) = 0;
+
+  // Drops what is queued, asks the running kernel to end, and refuses new
+  // commands. Returns when nothing runs any more, or, with a limit, when that
+  // has passed: then false.
+  virtual bool close(const std::chrono::nanoseconds* limit = nullptr) = 0;
+
+  const Timeline& timeline() const { return timeline_; }
+  uint64_t submitted() const {
+    return submitted_.load(std::memory_order_acquire);
+  }
+  bool idle() const { return timeline_.reached(submitted()); }
+
+ protected:
+  Timeline timeline_;                   // what is done
+  std::atomic<uint64_t> submitted_{0};  // the newest number
+};
+
+inline bool is_done(const Fence& fence) {
+  return fence.queue->timeline().reached(fence.sequence);
+}
+
+}  // namespace openreg

@@ -1,0 +1,123 @@
+#include "core/runtime.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+namespace openreg {
+
+namespace {
+
+// How long the end of the program waits for a kernel that is still running.
+constexpr std::chrono::seconds kExitPatience{5};
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  // Never deleted: workers and exit handlers of others may still need it.
+  static Runtime* const runtime = new Runtime;
+  return *runtime;
+}
+
+Runtime::Runtime() : status_(read_config(&config_)) {
+  if (!status_.ok()) return;
+  for (int index = 0; index < config_.devices; ++index) {
+    devices_.push_back(std::make_unique<Device>(config_, index));
+  }
+  pthread_atfork(nullptr, nullptr, at_fork_in_child);
+  std::atexit(at_exit);
+}
+
+// Note [Forked children]
+// A child has the memory of its parent but none of its threads: a lock may be
+// held for ever and a queue has no worker. So the child only notes that it is
+// one, and every call is refused before it takes a lock.
+void Runtime::at_fork_in_child() {
+  get().state_.store(RuntimeState::kForked, std::memory_order_release);
+}
+
+// Runs before the static destructors of the libraries that kernels use: those
+// were loaded, and so registered, earlier.
+void Runtime::at_exit() {
+  Runtime& runtime = get();
+  if (runtime.state() != RuntimeState::kRunning) return;
+  runtime.state_.store(RuntimeState::kEnding, std::memory_order_release);
+  for (const auto& device : runtime.devices_) {
+    Context* context = device->context_if_open();
+    if (context == nullptr || context->stop(kExitPatience)) continue;
+    std::fprintf(stderr,
+                 "openreg: a kernel on device %d is still running at the end of "
+                 "the program\n",
+                 device->index());
+  }
+}
+
+Context* Runtime::find_owner(const void* pointer) {
+  for (const auto& device : devices_) {
+    for (Context* life = device->context_if_open(); life != nullptr;
+         life = life->previous()) {
+      if (life->memory().covers(pointer)) return life;
+    }
+  }
+  return nullptr;
+}
+
+void* Runtime::builtin_module(Context& context) {
+  const std::lock_guard lock(builtin_mutex_);
+  void*& handle = builtin_modules_[&context];
+  if (handle == nullptr) {
+    handle = modules_.insert(
+        std::make_shared<Module>(context, context.engine().builtin_module(),
+                                 /*is_builtin=*/true),
+        context.device(), context.epoch());
+  }
+  return handle;
+}
+
+size_t Runtime::live_modules() {
+  const std::lock_guard lock(builtin_mutex_);
+  return modules_.live() - builtin_modules_.size();
+}
+
+void Runtime::synchronize_all() {
+  for (const auto& device : devices_) {
+    if (Context* context = device->context_if_open()) context->synchronize();
+  }
+}
+
+void Runtime::synchronize_users(Context& context) {
+  context.synchronize();
+  for (const auto& device : devices_) {
+    if (!context.has_visitor(device->index())) continue;
+    Context* visitor = device->context_if_open();
+    if (visitor != nullptr && visitor != &context) visitor->synchronize();
+  }
+}
+
+Status Runtime::reset(Device& device) {
+  Context* const old = device.context_if_open();
+  const Status status = device.reset();
+  if (old == nullptr) return status;
+  const auto is_old = [](const auto& object) {
+    return object.context().is_closed();
+  };
+  streams_.remove_if(is_old);
+  events_.remove_if(is_old);
+  functions_.remove_if(
+      [](const Function& function) { return function.context.is_closed(); });
+  {
+    const std::lock_guard lock(builtin_mutex_);
+    modules_.remove_if(is_old);
+    builtin_modules_.erase(old);
+  }
+  for (const auto& other : devices_) {
+    if (Context* context = other->context_if_open()) {
+      context->set_access(device.index(), false);
+    }
+  }
+  return status;
+}
+
+}  // namespace openreg

@@ -1,0 +1,22 @@
+// What the system allows this process: memory, address space, processors.
+#pragma once
+
+#include <cstddef>
+
+namespace openreg {
+
+// Bytes of memory that this process may use: the machine's, or less where a
+// container (cgroup) or a resource limit says so.
+size_t usable_memory();
+
+// Bytes of address space that this process can still reserve. SIZE_MAX if there
+// is no limit.
+size_t usable_address_space();
+
+// Processors that this process may run on; at least 1.
+int usable_processors();
+
+// The processor's clock in kHz, 0 if the system does not tell.
+int processor_clock_khz();
+
+}  // namespace openreg

@@ -1,0 +1,58 @@
+#include "core/timeline.h"
+
+#include "core/futex.h"
+
+namespace openreg {
+
+namespace {
+
+// About 20 microseconds: what a sleeping thread would need to come back.
+constexpr int kSpins = 400;
+
+}  // namespace
+
+// Note [Sleeping without missing the wake-up]
+// A waiter announces itself in `waiters_` and then looks at the value; the
+// advancing thread stores the value and then looks at `waiters_`. Both are
+// sequentially consistent, so at least one of them sees the other. The waiter
+// reads `turn_` before it looks, so a wake-up that comes between the look and
+// the sleep changes the word and the sleep returns at once.
+void Timeline::advance(uint64_t value) {
+  value_.store(value, std::memory_order_seq_cst);
+  if (waiters_.load(std::memory_order_seq_cst) == 0) return;
+  turn_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(turn_);
+}
+
+bool Timeline::spin(uint64_t target) const {
+  for (int i = 0; i < kSpins; ++i) {
+    if (reached(target)) return true;
+    spin_pause();
+  }
+  return false;
+}
+
+void Timeline::wait(uint64_t target, WaitStyle style) const {
+  if (reached(target)) return;
+  if (style == WaitStyle::kSpin && spin(target)) return;
+  waiters_.fetch_add(1, std::memory_order_seq_cst);
+  for (;;) {
+    const uint32_t turn = turn_.load(std::memory_order_seq_cst);
+    if (value_.load(std::memory_order_seq_cst) >= target) break;
+    futex_wait(turn_, turn);
+  }
+  waiters_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool Timeline::wait_for(uint64_t target, std::chrono::nanoseconds limit) const {
+  if (spin(target)) return true;
+  waiters_.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t turn = turn_.load(std::memory_order_seq_cst);
+  if (value_.load(std::memory_order_seq_cst) < target) {
+    futex_wait_for(turn_, turn, limit);
+  }
+  waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  return reached(target);
+}
+
+}  // namespace openreg

@@ -1,0 +1,40 @@
+// How far a stream has come: a number that only grows, and threads that wait
+// for it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace openreg {
+
+// How a thread waits: first awake, which is quick, or asleep at once, which
+// leaves the processor to others.
+enum class WaitStyle { kSpin, kSleep };
+
+// Thread-safe: one thread at a time advances, any number read and wait. What
+// the advancing thread wrote before is visible to whoever has seen the number.
+class Timeline {
+ public:
+  uint64_t value() const { return value_.load(std::memory_order_acquire); }
+  bool reached(uint64_t target) const { return value() >= target; }
+
+  // Sets the number, which must not shrink, and wakes those who wait for it.
+  void advance(uint64_t value);
+
+  // Waits until the number is at least `target`.
+  void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) const;
+
+  // The same for at most `limit`, more or less. Returns whether the number was
+  // reached.
+  bool wait_for(uint64_t target, std::chrono::nanoseconds limit) const;
+
+ private:
+  bool spin(uint64_t target) const;
+
+  std::atomic<uint64_t> value_{0};
+  mutable std::atomic<uint32_t> waiters_{0};
+  std::atomic<uint32_t> turn_{0};  // the word to sleep on; changes when waking
+};
+
+}  // namespace openreg

@@ -1,0 +1,47 @@
+// The in-process driver: the device is threads of this process.
+#include "core/engine.h"
+
+#include <memory>
+
+#include "core/system_memory.h"
+#include "inprocess/execution_places.h"
+#include "inprocess/loaded_module.h"
+#include "inprocess/worker_queue.h"
+
+namespace openreg {
+
+namespace {
+
+class InprocessEngine final : public Engine {
+ public:
+  explicit InprocessEngine(Context& context)
+      : context_(context), places_(usable_processors()) {}
+
+  std::shared_ptr<Queue> create_queue(int priority) override {
+    return std::make_shared<WorkerQueue>(context_, places_, priority);
+  }
+
+  Status load_module(const char* path,
+                     std::shared_ptr<ModuleImage>* image) override {
+    return load_shared_object(path, image);
+  }
+
+  std::shared_ptr<ModuleImage> builtin_module() override {
+    return make_builtin_image();
+  }
+
+  int places() const override { return places_.count(); }
+  bool can_access_peers() const override { return true; }
+
+ private:
+  Context& context_;
+  ExecutionPlaces places_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_inprocess_engine(Context& context) {
+  return std::make_unique<InprocessEngine>(context);
+}
+
+}  // namespace openreg

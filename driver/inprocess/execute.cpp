@@ -1,0 +1,146 @@
+// What each command does when its turn has come.
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/call_scope.h"
+#include "inprocess/kernel_call.h"
+#include "inprocess/worker_queue.h"
+
+namespace openreg {
+
+namespace {
+
+// How often a stream that waits for another looks whether it should give up.
+constexpr std::chrono::milliseconds kLookAround{5};
+
+// The bytes that a place names, held there while a copy is at work.
+class Bytes {
+ public:
+  Bytes(const Place& place, const Context& own) : pointer_(place.pointer) {
+    if (place.owner == nullptr) return;
+    if (place.owner != &own) {
+      visit_ = place.owner->memory().visit();
+      if (!visit_.owns_lock()) {
+        gone_ = place.owner;
+        return;
+      }
+    }
+    pointer_ = place.owner->memory().view(place.pointer);
+  }
+
+  void* get() const { return pointer_; }
+  Status check() const {
+    if (gone_ == nullptr) return {};
+    return failure(orErrorLaunchFailure,
+                   "a copy found that device %d was reset while it was queued",
+                   gone_->device());
+  }
+
+ private:
+  void* pointer_;
+  std::shared_lock<std::shared_mutex> visit_;
+  const Context* gone_ = nullptr;
+};
+
+}  // namespace
+
+Status WorkerQueue::dropped() const {
+  if (cancelled_.load(std::memory_order_acquire)) {
+    return failure(orErrorInvalidHandle,
+                   "device %d was reset while the work was queued",
+                   context_.device());
+  }
+  return context_.failures().sticky();
+}
+
+void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
+                      bool has_place) {
+  Status status = dropped();
+  if (status.ok()) {
+    if (const auto* launch = std::get_if<LaunchCommand>(&command)) {
+      status = execute(*launch, payload, completion, has_place);
+    } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+      status = execute(*copy, payload);
+    } else if (const auto* fill = std::get_if<FillCommand>(&command)) {
+      status = execute(*fill);
+    } else if (const auto* host = std::get_if<HostCommand>(&command)) {
+      status = execute(*host);
+    } else if (const auto* wait = std::get_if<WaitCommand>(&command)) {
+      status = execute(*wait);
+    } else if (const auto* stamp = std::get_if<StampCommand>(&command)) {
+      status = execute(*stamp);
+    }
+    const bool is_sticky = context_.failures().is_sticky(status.code());
+    if (!status.ok() && (completion == nullptr || is_sticky)) {
+      context_.failures().report(status);
+    }
+  } else if (has_place) {
+    places_.release();
+  }
+  if (completion != nullptr) completion->status = std::move(status);
+}
+
+Status WorkerQueue::execute(const LaunchCommand& command, Payload payload,
+                            Completion* completion, bool has_place) {
+  const DeviceCodeScope scope;
+  KernelCall call(context_, places_, priority_, cancelled_, payload,
+                  completion);
+  return call.run(*command.kernel, has_place);
+}
+
+Status WorkerQueue::execute(const CopyCommand& command, Payload payload) {
+  const Bytes dst(command.dst, context_);
+  OPENREG_RETURN_IF_ERROR(dst.check());
+  if (command.src.pointer == nullptr) {
+    std::memcpy(dst.get(), payload.data(), command.count);
+    return {};
+  }
+  // Two places on one other device are one visit.
+  const bool same_visit =
+      command.src.owner == command.dst.owner && command.src.owner != &context_;
+  if (same_visit && command.src.owner != nullptr) {
+    std::memmove(dst.get(),
+                 command.src.owner->memory().view(command.src.pointer),
+                 command.count);
+    return {};
+  }
+  const Bytes src(command.src, context_);
+  OPENREG_RETURN_IF_ERROR(src.check());
+  std::memmove(dst.get(), src.get(), command.count);
+  return {};
+}
+
+Status WorkerQueue::execute(const FillCommand& command) {
+  const Bytes dst(command.dst, context_);
+  OPENREG_RETURN_IF_ERROR(dst.check());
+  std::memset(dst.get(), command.value, command.count);
+  return {};
+}
+
+Status WorkerQueue::execute(const HostCommand& command) {
+  const DeviceCodeScope scope;
+  command.function(command.data);
+  return {};
+}
+
+Status WorkerQueue::execute(const WaitCommand& command) {
+  const Timeline& other = command.fence.queue->timeline();
+  while (!other.wait_for(command.fence.sequence, kLookAround)) {
+    if (!dropped().ok()) break;
+  }
+  return {};
+}
+
+Status WorkerQueue::execute(const StampCommand& command) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const int64_t time =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  // Later on a stream means a later time, however coarse the clock is.
+  last_stamp_ = time > last_stamp_ ? time : last_stamp_ + 1;
+  command.stamp->nanoseconds.store(last_stamp_, std::memory_order_release);
+  return {};
+}
+
+}  // namespace openreg

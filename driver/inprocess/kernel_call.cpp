@@ -1,0 +1,146 @@
+#include "inprocess/kernel_call.h"
+
+#include <cstring>
+#include <utility>
+
+#include "core/runtime.h"
+#include "inprocess/loaded_module.h"
+
+namespace openreg {
+
+const orKernelInterface KernelCall::kInterface = {
+    .structSize = sizeof(orKernelInterface),
+    .translate = [](orKernelContext* context, const void* pointer,
+                    size_t bytes) -> void* {
+      KernelCall& call = self(context);
+      void* const found = call.find_bytes(pointer, bytes);
+      if (found != nullptr) return found;
+      Context* owner = Runtime::get().find_owner(pointer);
+      const std::string what =
+          owner != nullptr ? owner->memory().describe(pointer)
+                           : std::string("not device memory");
+      call.keep_failure(
+          orErrorIllegalAddress,
+          format_string("address %p, %zu bytes, is not memory that device %d "
+                        "can use: %s",
+                        pointer, bytes, context->device, what.c_str()));
+      return nullptr;
+    },
+    .fail = [](orKernelContext* context, orError_t code,
+               const char* message) -> orError_t {
+      return self(context).keep_failure(code,
+                                        message != nullptr ? message : "");
+    },
+    .reply = [](orKernelContext* context, const void* data,
+                size_t bytes) -> orError_t {
+      return self(context).keep_reply(data, bytes);
+    },
+    .isCancelled = [](orKernelContext* context) -> int {
+      return self(context).is_cancelled() ? 1 : 0;
+    },
+    .beginWait = [](orKernelContext* context) {
+      self(context).places_.release();
+    },
+    .endWait = [](orKernelContext* context) {
+      self(context).places_.acquire(self(context).priority_);
+    },
+};
+
+KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
+                       int priority, const std::atomic<bool>& cancelled,
+                       Payload payload, Completion* completion)
+    : orKernelContext{&kInterface, payload.data(), payload.size(),
+                      device_context.device()},
+      context_(device_context),
+      places_(places),
+      priority_(priority),
+      cancelled_(cancelled),
+      completion_(completion) {}
+
+Status KernelCall::run(const Kernel& kernel, bool has_place) {
+  if (!has_place) places_.acquire(priority_);
+  const orError_t returned =
+      static_cast<const LoadedKernel&>(kernel).run(*this);
+  places_.release();
+  return result(kernel, returned);
+}
+
+Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
+  if (returned == orSuccess && failure_.ok()) return {};
+  // A failure that the kernel was told of counts, even if it looked away.
+  orError_t code = failure_.ok() ? returned : failure_.code();
+  if (code < orErrorInvalidValue || code > orErrorInternal ||
+      code == orErrorNotReady) {
+    code = orErrorLaunchFailure;
+  }
+  const std::string& reason = failure_.message();
+  return failure(code, "kernel '%s' failed on device %d: %s",
+                 kernel.name().c_str(), device,
+                 reason.empty() ? orGetErrorString(code) : reason.c_str());
+}
+
+void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  DeviceMemory& memory = context_.memory();
+  if (memory.covers(pointer)) {
+    const auto block = memory.heap().find(address);
+    if (!block || !block->contains(address, bytes)) return nullptr;
+    return memory.view(pointer);
+  }
+  Runtime& runtime = Runtime::get();
+  if (const auto block = runtime.host_memory().find(pointer)) {
+    return block->contains(address, bytes) ? const_cast<void*>(pointer)
+                                           : nullptr;
+  }
+  Context* const owner = runtime.find_owner(pointer);
+  return owner != nullptr ? find_peer_bytes(*owner, pointer, bytes) : nullptr;
+}
+
+void* KernelCall::find_peer_bytes(Context& peer, const void* pointer,
+                                  size_t bytes) {
+  if (peer.device() == device || !context_.may_access(peer.device()) ||
+      !visit(peer)) {
+    return nullptr;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const auto block = peer.memory().heap().find(address);
+  if (!block || !block->contains(address, bytes)) return nullptr;
+  return peer.memory().view(pointer);
+}
+
+bool KernelCall::visit(const Context& peer) {
+  for (const Visit& visit : visits_) {
+    if (visit.peer == &peer) return true;
+  }
+  auto lock = peer.memory().visit();
+  if (!lock.owns_lock()) return false;
+  visits_.push_back({&peer, std::move(lock)});
+  return true;
+}
+
+// Work of a device that is broken goes no further, as on a GPU.
+bool KernelCall::is_cancelled() const {
+  return cancelled_.load(std::memory_order_acquire) ||
+         context_.failures().is_broken();
+}
+
+orError_t KernelCall::keep_failure(orError_t code, std::string message) {
+  if (code == orSuccess) return code;
+  if (failure_.ok()) failure_ = Status(code, std::move(message));
+  return code;
+}
+
+orError_t KernelCall::keep_reply(const void* data, size_t bytes) {
+  if (completion_ == nullptr) return orSuccess;
+  if (bytes > completion_->reply.size()) {
+    return keep_failure(
+        orErrorInvalidValue,
+        format_string("the reply has %zu bytes and the caller has room for %zu",
+                      bytes, completion_->reply.size()));
+  }
+  if (bytes > 0) std::memcpy(completion_->reply.data(), data, bytes);
+  completion_->reply_size = bytes;
+  return orSuccess;
+}
+
+}  // namespace openreg

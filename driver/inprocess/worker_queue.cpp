@@ -1,0 +1,215 @@
+// Submitting, waiting and the worker. What a command does when it runs is in
+// execute.cpp.
+#include "inprocess/worker_queue.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "core/counters.h"
+#include "core/futex.h"
+
+namespace openreg {
+
+namespace {
+
+// A stream that holds more than this makes its producers wait.
+constexpr size_t kMostPendingBytes = size_t{16} << 20;
+
+// How long a worker looks for new commands before it sleeps: about 50 us.
+constexpr int kIdleSpins = 1000;
+
+// Signals belong to the program's threads. Faults can't be blocked.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) {
+      sigdelset(&all, fault);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+WorkerQueue::WorkerQueue(Context& context, ExecutionPlaces& places,
+                         int priority)
+    : context_(context), places_(places), priority_(priority) {}
+
+WorkerQueue::~WorkerQueue() { close(nullptr); }
+
+Status WorkerQueue::submit(Command command, Payload payload, Urgency urgency,
+                           Completion* completion, uint64_t* sequence) {
+  if (urgency != Urgency::kQueued) {
+    Status status;
+    if (try_run_here(command, payload, completion, sequence, &status)) {
+      return status;
+    }
+  }
+  hold_back();
+  return enqueue(std::move(command), payload, completion, sequence);
+}
+
+bool WorkerQueue::try_run_here(Command& command, Payload payload,
+                               Completion* completion, uint64_t* sequence,
+                               Status* status) {
+  const bool is_launch = std::holds_alternative<LaunchCommand>(command);
+  const bool is_aligned =
+      reinterpret_cast<uintptr_t>(payload.data()) % 16 == 0;
+  if ((is_launch && !is_aligned) || !idle()) return false;
+  std::unique_lock run_lock(run_mutex_, std::defer_lock);
+  {
+    const std::lock_guard lock(submit_mutex_);
+    if (closed_ || !idle() || !run_lock.try_lock()) return false;
+    if (is_launch && !places_.try_acquire()) return false;
+    *sequence = submitted_.load(std::memory_order_relaxed) + 1;
+    submitted_.store(*sequence, std::memory_order_seq_cst);
+  }
+  // In the mode `early` the caller learns of the failure at once.
+  Completion own;
+  const bool tell_now = completion == nullptr &&
+                        context_.config().errors == ErrorMode::kEarly;
+  run(command, payload, tell_now ? &own : completion, is_launch);
+  timeline_.advance(*sequence);
+  *status = std::move(own.status);
+  return true;
+}
+
+Status WorkerQueue::enqueue(Command command, Payload payload,
+                            Completion* completion, uint64_t* sequence) {
+  {
+    const std::lock_guard lock(submit_mutex_);
+    if (closed_) {
+      return failure(orErrorInvalidHandle,
+                     "the stream was made before device %d was reset",
+                     context_.device());
+    }
+    if (!worker_.joinable()) {
+      try {
+        start_worker();
+      } catch (const std::system_error& error) {
+        return failure(orErrorOutOfMemory,
+                       "the stream's thread cannot be started: %s",
+                       error.what());
+      }
+    }
+    buffer_.push(std::move(command), payload, completion);
+    *sequence = submitted_.load(std::memory_order_relaxed) + 1;
+    submitted_.store(*sequence, std::memory_order_seq_cst);
+  }
+  wake();
+  return {};
+}
+
+void WorkerQueue::hold_back() {
+  while (buffer_.pending_bytes() > kMostPendingBytes) {
+    wait(timeline_.value() + 1, WaitStyle::kSpin);
+  }
+}
+
+void WorkerQueue::wait(uint64_t target, WaitStyle style) {
+  if (timeline_.reached(target)) return;
+  {
+    const std::unique_lock lock(run_mutex_, std::try_to_lock);
+    if (lock.owns_lock()) run_until(target);
+  }
+  timeline_.wait(target, style);
+}
+
+void WorkerQueue::run_until(uint64_t target) {
+  uint64_t done = timeline_.value();
+  while (done < target &&
+         done < submitted_.load(std::memory_order_acquire)) {
+    CommandBuffer::Entry& entry = buffer_.front();
+    run(entry.command, entry.payload(), entry.completion,
+        /*has_place=*/false);
+    buffer_.pop();
+    timeline_.advance(++done);
+  }
+}
+
+bool WorkerQueue::close(const std::chrono::nanoseconds* limit) {
+  {
+    const std::lock_guard lock(submit_mutex_);
+    closed_ = true;
+  }
+  cancelled_.store(true, std::memory_order_seq_cst);
+  wake();
+  if (limit != nullptr) {
+    // The end of the program: other threads may go on, only the worker matters.
+    if (!worker_.joinable()) return true;
+    if (finished_.load() == 0) futex_wait_for(finished_, 0, *limit);
+    if (finished_.load() == 0) return false;
+  }
+  if (worker_.joinable()) worker_.join();
+  if (limit == nullptr) {
+    // A thread that helps or runs a command of its own leaves first.
+    const std::lock_guard lock(run_mutex_);
+    run_until(UINT64_MAX);
+  }
+  return true;
+}
+
+void WorkerQueue::start_worker() {
+  const SignalsBlocked blocked;
+  counters().worker_threads.fetch_add(1);
+  try {
+    worker_ = std::thread([this] { work(); });
+  } catch (...) {
+    counters().worker_threads.fetch_sub(1);
+    throw;
+  }
+}
+
+void WorkerQueue::work() {
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "openreg:%d", context_.device());
+  pthread_setname_np(pthread_self(), name.data());
+  for (;;) {
+    {
+      const std::lock_guard lock(run_mutex_);
+      run_until(UINT64_MAX);
+    }
+    if (cancelled_.load(std::memory_order_seq_cst)) break;
+    sleep();
+  }
+  counters().worker_threads.fetch_sub(1);
+  finished_.store(1);
+  futex_wake_all(finished_);
+}
+
+// See Note [Sleeping without missing the wake-up].
+void WorkerQueue::sleep() {
+  for (int i = 0; i < kIdleSpins; ++i) {
+    if (!idle() || cancelled_.load(std::memory_order_acquire)) return;
+    spin_pause();
+  }
+  asleep_.store(1, std::memory_order_seq_cst);
+  while (asleep_.load(std::memory_order_seq_cst) == 1 &&
+         timeline_.reached(submitted_.load(std::memory_order_seq_cst)) &&
+         !cancelled_.load(std::memory_order_seq_cst)) {
+    futex_wait(asleep_, 1);
+  }
+  asleep_.store(0, std::memory_order_seq_cst);
+}
+
+void WorkerQueue::wake() {
+  if (asleep_.load(std::memory_order_seq_cst) == 0) return;
+  if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;
+  futex_wake_all(asleep_);
+}
+
+}  // namespace openreg

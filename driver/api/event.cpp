@@ -6,32 +6,45 @@
 using namespace openreg;
 using namespace openreg::api;
 
+namespace {
+
+Status create_event(orEvent_t* event, unsigned int flags) {
+  OPENREG_RETURN_IF_ERROR(require(event, "event"));
+  OPENREG_RETURN_IF_ERROR(
+      require_flags(flags, orEventBlockingSync | orEventDisableTiming |
+                               orEventInterprocess));
+  if ((flags & orEventInterprocess) != 0) {
+    return failure(orErrorNotSupported,
+                   "flags=0x%x: events can't be shared between processes",
+                   flags);
+  }
+  Context* context = nullptr;
+  OPENREG_RETURN_IF_ERROR(current_context(&context));
+  void* const handle = Runtime::get().events().insert(
+      std::make_shared<Event>(*context, flags), context->device(),
+      context->epoch());
+  if (handle == nullptr) {
+    return failure(orErrorOutOfMemory, "there are too many events");
+  }
+  *event = static_cast<orEvent_t>(handle);
+  return {};
+}
+
+// Names the event in what went wrong with its time.
+Status time_of(const Event& event, const char* argument, int64_t* nanoseconds) {
+  const Status status = event.time(nanoseconds);
+  if (status.ok()) return {};
+  return failure(status.code(), "%s %s", argument, status.message().c_str());
+}
+
+}  // namespace
+
 orError_t orEventCreate(orEvent_t* event) {
-  return orEventCreateWithFlags(event, orEventDefault);
+  return call(__func__, [&] { return create_event(event, orEventDefault); });
 }
 
 orError_t orEventCreateWithFlags(orEvent_t* event, unsigned int flags) {
-  return call(__func__, [&]() -> Status {
-    OPENREG_RETURN_IF_ERROR(require(event, "event"));
-    OPENREG_RETURN_IF_ERROR(
-        require_flags(flags, orEventBlockingSync | orEventDisableTiming |
-                                 orEventInterprocess));
-    if ((flags & orEventInterprocess) != 0) {
-      return failure(orErrorNotSupported,
-                     "flags=0x%x: events can't be shared between processes",
-                     flags);
-    }
-    Context* context = nullptr;
-    OPENREG_RETURN_IF_ERROR(current_context(&context));
-    void* const handle = Runtime::get().events().insert(
-        std::make_shared<Event>(*context, flags), context->device(),
-        context->epoch());
-    if (handle == nullptr) {
-      return failure(orErrorOutOfMemory, "there are too many events");
-    }
-    *event = static_cast<orEvent_t>(handle);
-    return {};
-  });
+  return call(__func__, [&] { return create_event(event, flags); });
 }
 
 orError_t orEventRecord(orEvent_t event, orStream_t stream) {
@@ -65,17 +78,6 @@ orError_t orEventSynchronize(orEvent_t event) {
     return found->synchronize();
   });
 }
-
-namespace {
-
-// Names the event in what went wrong with its time.
-Status time_of(const Event& event, const char* argument, int64_t* nanoseconds) {
-  const Status status = event.time(nanoseconds);
-  if (status.ok()) return {};
-  return failure(status.code(), "%s %s", argument, status.message().c_str());
-}
-
-}  // namespace
 
 orError_t orEventElapsedTime(float* milliseconds, orEvent_t start,
                              orEvent_t end) {

@@ -103,25 +103,25 @@ orError_t orPointerGetAttributes(orPointerAttributes* attributes,
                                  const void* ptr) {
   return call(__func__, [&]() -> Status {
     OPENREG_RETURN_IF_ERROR(require(attributes, "attributes"));
-    Location location;
-    std::optional<Block> block;
-    if (ptr != nullptr) {
-      OPENREG_RETURN_IF_ERROR(locate(ptr, 1, "ptr", &location));
-    }
+    Runtime& runtime = Runtime::get();
     void* const pointer = const_cast<void*>(ptr);
+    const auto address = reinterpret_cast<uintptr_t>(ptr);
     orPointerAttributes result{};
-    result.type = location.type;
     result.device = -1;
-    if (location.is_device()) {
+    std::optional<Block> block;
+    if (runtime.find_owner(ptr) != nullptr) {
+      Location location;
+      OPENREG_RETURN_IF_ERROR(locate(ptr, 1, "ptr", &location));
       Context& owner = *location.place.owner;
-      block = owner.memory().heap().find(reinterpret_cast<uintptr_t>(ptr));
+      block = owner.memory().heap().find(address);
+      result.type = orMemoryTypeDevice;
       result.device = owner.device();
       result.devicePointer = pointer;
-    } else if (!location.is_pageable()) {
-      block = Runtime::get().host_memory().find(ptr);
-      result.devicePointer = pointer;
-      result.hostPointer = pointer;
     } else {
+      block = runtime.host_memory().find(ptr);
+      if (block && !block->contains(address, 1)) block.reset();
+      result.type = block ? orMemoryTypeHost : orMemoryTypeUnregistered;
+      result.devicePointer = block ? pointer : nullptr;
       result.hostPointer = pointer;
     }
     if (block) {

@@ -6,37 +6,48 @@
 using namespace openreg;
 using namespace openreg::api;
 
+namespace {
+
+Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
+  OPENREG_RETURN_IF_ERROR(require(stream, "stream"));
+  OPENREG_RETURN_IF_ERROR(require_flags(flags, orStreamNonBlocking));
+  Context* context = nullptr;
+  OPENREG_RETURN_IF_ERROR(current_context(&context));
+  auto created = context->create_stream(flags, priority);
+  if (created == nullptr) {
+    return failure(orErrorInvalidDevice,
+                   "device %d is being reset by another thread",
+                   context->device());
+  }
+  const Queue* const queue = &created->queue();
+  void* const handle = Runtime::get().streams().insert(
+      std::move(created), context->device(), context->epoch());
+  if (handle == nullptr) {
+    context->retire(queue);
+    return failure(orErrorOutOfMemory, "there are too many streams");
+  }
+  *stream = static_cast<orStream_t>(handle);
+  return {};
+}
+
+}  // namespace
+
 orError_t orStreamCreate(orStream_t* stream) {
-  return orStreamCreateWithPriority(stream, orStreamDefault, kLeastPriority);
+  return call(__func__, [&] {
+    return create_stream(stream, orStreamDefault, kLeastPriority);
+  });
 }
 
 orError_t orStreamCreateWithFlags(orStream_t* stream, unsigned int flags) {
-  return orStreamCreateWithPriority(stream, flags, kLeastPriority);
+  return call(__func__, [&] {
+    return create_stream(stream, flags, kLeastPriority);
+  });
 }
 
 orError_t orStreamCreateWithPriority(orStream_t* stream, unsigned int flags,
                                      int priority) {
-  return call(__func__, [&]() -> Status {
-    OPENREG_RETURN_IF_ERROR(require(stream, "stream"));
-    OPENREG_RETURN_IF_ERROR(require_flags(flags, orStreamNonBlocking));
-    Context* context = nullptr;
-    OPENREG_RETURN_IF_ERROR(current_context(&context));
-    auto created = context->create_stream(flags, priority);
-    if (created == nullptr) {
-      return failure(orErrorInvalidDevice,
-                     "device %d is being reset by another thread",
-                     context->device());
-    }
-    const Queue* const queue = &created->queue();
-    void* const handle = Runtime::get().streams().insert(
-        std::move(created), context->device(), context->epoch());
-    if (handle == nullptr) {
-      context->retire(queue);
-      return failure(orErrorOutOfMemory, "there are too many streams");
-    }
-    *stream = static_cast<orStream_t>(handle);
-    return {};
-  });
+  return call(__func__,
+              [&] { return create_stream(stream, flags, priority); });
 }
 
 orError_t orStreamDestroy(orStream_t stream) {

@@ -59,7 +59,9 @@ void Context::retire(const Queue* queue) {
   std::vector<std::shared_ptr<Queue>> finished;  // goes after the lock
   const std::lock_guard lock(mutex_);
   for (Entry& entry : queues_) {
-    if (entry.queue.get() == queue) entry.retired = true;
+    if (entry.queue.get() != queue) continue;
+    entry.retired = true;
+    entry.queue->retire();
   }
   finished = reap();
 }
@@ -91,6 +93,10 @@ void Context::synchronize() {
     fences.push_back({std::move(queue), target});
   }
   for (const Fence& fence : fences) fence.queue->wait(fence.sequence);
+  fences.clear();
+  std::vector<std::shared_ptr<Queue>> finished;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  finished = reap();
 }
 
 Status Context::order(const Stream& stream) {

@@ -28,7 +28,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // it must live until wait(*sequence) has returned. Blocks while too much is
   // queued. A failure of the command itself goes to the completion, or without
   // one to the context.
-  //   orErrorInvalidHandle  the queue was closed
+  //   orErrorInvalidHandle  the queue was retired or closed
   //   orErrorOutOfMemory    no thread or no memory for the queue
   virtual Status submit(Command command, Payload payload, Urgency urgency,
                         Completion* completion, uint64_t* sequence) = 0;
@@ -36,6 +36,10 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // Waits until `target` is done. The calling thread may run commands, but none
   // after `target`.
   virtual void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) = 0;
+
+  // Refuses new commands; what is queued still runs, and then the queue's thread
+  // ends.
+  virtual void retire() = 0;
 
   // Drops what is queued, asks the running kernel to end, and refuses new
   // commands. Returns when nothing runs any more, or, with a limit, when that

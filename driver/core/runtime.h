@@ -63,8 +63,8 @@ class Runtime {
   static void at_exit();
   static void at_fork_in_child();
 
-  Status status_;
   Config config_;
+  const Status status_;  // of reading config_
   std::atomic<RuntimeState> state_{RuntimeState::kRunning};
   std::vector<std::unique_ptr<Device>> devices_;
   HostMemory host_memory_;

@@ -10,6 +10,9 @@
 
 namespace openreg {
 
+// Payloads start at multiples of this: a promise of openreg/kernel.h.
+inline constexpr size_t kPayloadAlignment = 16;
+
 // A list with one end for producers and one for the consumer. Each end is used
 // by one thread at a time (the owner's locks see to that); the two ends need no
 // lock between them, if the owner tells the consumer of a new entry by a
@@ -52,7 +55,6 @@ class CommandBuffer {
   }
 
  private:
-  static constexpr size_t kPayloadAlignment = 16;
   static constexpr size_t round_up(size_t size) {
     return (size + kPayloadAlignment - 1) / kPayloadAlignment *
            kPayloadAlignment;

@@ -13,6 +13,7 @@ const orKernelInterface KernelCall::kInterface = {
     .translate = [](orKernelContext* context, const void* pointer,
                     size_t bytes) -> void* {
       KernelCall& call = self(context);
+      if (bytes == 0) return &call;  // not null, and not to be used
       void* const found = call.find_bytes(pointer, bytes);
       if (found != nullptr) return found;
       Context* owner = Runtime::get().find_owner(pointer);

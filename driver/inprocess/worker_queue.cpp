@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -66,14 +67,20 @@ Status WorkerQueue::submit(Command command, Payload payload, Urgency urgency,
 bool WorkerQueue::try_run_here(Command& command, Payload payload,
                                Completion* completion, uint64_t* sequence,
                                Status* status) {
+  if (!idle()) return false;
   const bool is_launch = std::holds_alternative<LaunchCommand>(command);
-  const bool is_aligned =
-      reinterpret_cast<uintptr_t>(payload.data()) % 16 == 0;
-  if ((is_launch && !is_aligned) || !idle()) return false;
+  // Kernels may count on the alignment that the buffer would give.
+  alignas(kPayloadAlignment) std::array<std::byte, 4096> aligned;
+  if (is_launch &&
+      reinterpret_cast<uintptr_t>(payload.data()) % kPayloadAlignment != 0) {
+    if (payload.size() > aligned.size()) return false;
+    std::copy(payload.begin(), payload.end(), aligned.begin());
+    payload = Payload(aligned).first(payload.size());
+  }
   std::unique_lock run_lock(run_mutex_, std::defer_lock);
   {
     const std::lock_guard lock(submit_mutex_);
-    if (closed_ || !idle() || !run_lock.try_lock()) return false;
+    if (retired_ || !idle() || !run_lock.try_lock()) return false;
     if (is_launch && !places_.try_acquire()) return false;
     *sequence = submitted_.load(std::memory_order_relaxed) + 1;
     submitted_.store(*sequence, std::memory_order_seq_cst);
@@ -92,9 +99,10 @@ Status WorkerQueue::enqueue(Command command, Payload payload,
                             Completion* completion, uint64_t* sequence) {
   {
     const std::lock_guard lock(submit_mutex_);
-    if (closed_) {
+    if (retired_) {
       return failure(orErrorInvalidHandle,
-                     "the stream was made before device %d was reset",
+                     "the stream is being destroyed, or device %d reset, by "
+                     "another thread",
                      context_.device());
     }
     if (!worker_.joinable()) {
@@ -141,13 +149,17 @@ void WorkerQueue::run_until(uint64_t target) {
   }
 }
 
-bool WorkerQueue::close(const std::chrono::nanoseconds* limit) {
+void WorkerQueue::retire() {
   {
     const std::lock_guard lock(submit_mutex_);
-    closed_ = true;
+    retired_.store(true, std::memory_order_seq_cst);
   }
-  cancelled_.store(true, std::memory_order_seq_cst);
   wake();
+}
+
+bool WorkerQueue::close(const std::chrono::nanoseconds* limit) {
+  cancelled_.store(true, std::memory_order_seq_cst);
+  retire();
   if (limit != nullptr) {
     // The end of the program: other threads may go on, only the worker matters.
     if (!worker_.joinable()) return true;
@@ -183,7 +195,8 @@ void WorkerQueue::work() {
       const std::lock_guard lock(run_mutex_);
       run_until(UINT64_MAX);
     }
-    if (cancelled_.load(std::memory_order_seq_cst)) break;
+    // In this order: after retire() nothing new is queued.
+    if (retired_.load(std::memory_order_seq_cst) && idle()) break;
     sleep();
   }
   counters().worker_threads.fetch_sub(1);
@@ -191,16 +204,19 @@ void WorkerQueue::work() {
   futex_wake_all(finished_);
 }
 
+bool WorkerQueue::is_wanted() const {
+  return !timeline_.reached(submitted_.load(std::memory_order_seq_cst)) ||
+         retired_.load(std::memory_order_seq_cst);
+}
+
 // See Note [Sleeping without missing the wake-up].
 void WorkerQueue::sleep() {
   for (int i = 0; i < kIdleSpins; ++i) {
-    if (!idle() || cancelled_.load(std::memory_order_acquire)) return;
+    if (is_wanted()) return;
     spin_pause();
   }
   asleep_.store(1, std::memory_order_seq_cst);
-  while (asleep_.load(std::memory_order_seq_cst) == 1 &&
-         timeline_.reached(submitted_.load(std::memory_order_seq_cst)) &&
-         !cancelled_.load(std::memory_order_seq_cst)) {
+  while (asleep_.load(std::memory_order_seq_cst) == 1 && !is_wanted()) {
     futex_wait(asleep_, 1);
   }
   asleep_.store(0, std::memory_order_seq_cst);

@@ -37,6 +37,7 @@ class WorkerQueue final : public Queue {
   Status submit(Command command, Payload payload, Urgency urgency,
                 Completion* completion, uint64_t* sequence) override;
   void wait(uint64_t target, WaitStyle style) override;
+  void retire() override;
   bool close(const std::chrono::nanoseconds* limit) override;
 
  private:
@@ -66,19 +67,21 @@ class WorkerQueue final : public Queue {
 
   void start_worker();  // requires submit_mutex_
   void work();
+  // Whether the worker has something to do or should end.
+  bool is_wanted() const;
   void sleep();
   void wake();
 
   Context& context_;
   ExecutionPlaces& places_;
   const int priority_;
-  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> retired_{false};    // the worker ends when it is idle
+  std::atomic<bool> cancelled_{false};  // commands are dropped
 
   // Producers. submitted_ changes only under it.
   std::mutex submit_mutex_;
   CommandBuffer buffer_;  // its producer's end
-  std::thread worker_;    // guarded by submit_mutex_ until closed_
-  bool closed_ = false;   // guarded by submit_mutex_
+  std::thread worker_;    // guarded by submit_mutex_ until retired_
 
   // The one who runs commands: the buffer's other end and the timeline.
   std::mutex run_mutex_;

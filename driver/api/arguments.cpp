@@ -68,8 +68,8 @@ Status StreamRef::find(orStream_t handle) {
     stream_ = &context->default_stream();
     return {};
   }
-  OPENREG_RETURN_IF_ERROR(find_in(Runtime::get().streams(), "stream", "stream",
-                                  handle, &ref_));
+  OPENREG_RETURN_IF_ERROR(
+      find_in(Runtime::get().streams(), "stream", "stream", handle, &ref_));
   stream_ = ref_.get();
   return {};
 }
@@ -140,16 +140,16 @@ Status locate(const void* pointer, size_t count, const char* argument,
                    owner->memory().describe(pointer).c_str());
   }
   const HostKind kind = runtime.host_memory().classify(pointer, count);
-  const void* const last = reinterpret_cast<const void*>(
-      address + (count > 0 ? count - 1 : 0));
+  const void* const last =
+      reinterpret_cast<const void*>(address + (count > 0 ? count - 1 : 0));
   if (kind == HostKind::kPartlyPinned || runtime.find_owner(last) != nullptr) {
     return failure(orErrorInvalidValue,
                    "%s=%p, %zu bytes, is not wholly inside one piece of "
                    "ordinary or of pinned memory",
                    argument, pointer, count);
   }
-  location->type = kind == HostKind::kPinned ? orMemoryTypeHost
-                                             : orMemoryTypeUnregistered;
+  location->type =
+      kind == HostKind::kPinned ? orMemoryTypeHost : orMemoryTypeUnregistered;
   return {};
 }
 

@@ -10,9 +10,8 @@ namespace {
 
 Status create_event(orEvent_t* event, unsigned int flags) {
   OPENREG_RETURN_IF_ERROR(require(event, "event"));
-  OPENREG_RETURN_IF_ERROR(
-      require_flags(flags, orEventBlockingSync | orEventDisableTiming |
-                               orEventInterprocess));
+  OPENREG_RETURN_IF_ERROR(require_flags(
+      flags, orEventBlockingSync | orEventDisableTiming | orEventInterprocess));
   if ((flags & orEventInterprocess) != 0) {
     return failure(orErrorNotSupported,
                    "flags=0x%x: events can't be shared between processes",
@@ -20,9 +19,9 @@ Status create_event(orEvent_t* event, unsigned int flags) {
   }
   Context* context = nullptr;
   OPENREG_RETURN_IF_ERROR(current_context(&context));
-  void* const handle = Runtime::get().events().insert(
-      std::make_shared<Event>(*context, flags), context->device(),
-      context->epoch());
+  void* const handle =
+      Runtime::get().events().insert(std::make_shared<Event>(*context, flags),
+                                     context->device(), context->epoch());
   if (handle == nullptr) {
     return failure(orErrorOutOfMemory, "there are too many events");
   }

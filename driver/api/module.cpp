@@ -43,8 +43,8 @@ Status launch(orFunction_t handle, const void* args, size_t size,
   StreamRef stream;
   OPENREG_RETURN_IF_ERROR(
       check_launch(handle, args, size, stream_handle, &function, &stream));
-  return stream->submit(LaunchCommand{function->kernel},
-                        to_payload(args, size), urgency);
+  return stream->submit(LaunchCommand{function->kernel}, to_payload(args, size),
+                        urgency);
 }
 
 Status add_module(Context& context, std::shared_ptr<ModuleImage> image,

@@ -39,15 +39,13 @@ orError_t orStreamCreate(orStream_t* stream) {
 }
 
 orError_t orStreamCreateWithFlags(orStream_t* stream, unsigned int flags) {
-  return call(__func__, [&] {
-    return create_stream(stream, flags, kLeastPriority);
-  });
+  return call(__func__,
+              [&] { return create_stream(stream, flags, kLeastPriority); });
 }
 
 orError_t orStreamCreateWithPriority(orStream_t* stream, unsigned int flags,
                                      int priority) {
-  return call(__func__,
-              [&] { return create_stream(stream, flags, priority); });
+  return call(__func__, [&] { return create_stream(stream, flags, priority); });
 }
 
 orError_t orStreamDestroy(orStream_t stream) {

@@ -6,15 +6,15 @@ namespace openreg {
 
 class DeviceCodeScope {
  public:
-  DeviceCodeScope() { ++depth_; }
-  ~DeviceCodeScope() { --depth_; }
+  DeviceCodeScope() { ++depth; }
+  ~DeviceCodeScope() { --depth; }
   DeviceCodeScope(const DeviceCodeScope&) = delete;
   DeviceCodeScope& operator=(const DeviceCodeScope&) = delete;
 
-  static bool is_active() { return depth_ > 0; }
+  static bool is_active() { return depth > 0; }
 
  private:
-  static inline thread_local int depth_ = 0;
+  static inline thread_local int depth = 0;
 };
 
 }  // namespace openreg

@@ -116,9 +116,9 @@ Status Context::order(const Stream& stream) {
   for (Fence& fence : fences) {
     if (is_done(fence)) continue;
     uint64_t sequence = 0;
-    OPENREG_RETURN_IF_ERROR(
-        stream.queue().submit(WaitCommand{std::move(fence)}, {},
-                              Urgency::kQueued, nullptr, &sequence));
+    OPENREG_RETURN_IF_ERROR(stream.queue().submit(WaitCommand{std::move(fence)},
+                                                  {}, Urgency::kQueued, nullptr,
+                                                  &sequence));
   }
   return {};
 }
@@ -142,8 +142,8 @@ bool Context::stop(std::chrono::nanoseconds limit) {
 }
 
 bool Context::set_access(int device, bool allowed) {
-  const uint64_t before = allowed ? peers_.fetch_or(bit(device))
-                                  : peers_.fetch_and(~bit(device));
+  const uint64_t before =
+      allowed ? peers_.fetch_or(bit(device)) : peers_.fetch_and(~bit(device));
   return ((before & bit(device)) != 0) != allowed;
 }
 

@@ -110,7 +110,7 @@ class Context {
   std::atomic<Stream*> default_stream_{nullptr};
 
   std::mutex mutex_;
-  std::vector<Entry> queues_;                   // guarded by mutex_
+  std::vector<Entry> queues_;                     // guarded by mutex_
   std::shared_ptr<Stream> owned_default_stream_;  // guarded by mutex_
 };
 

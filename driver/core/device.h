@@ -50,8 +50,8 @@ class Device {
   std::atomic<Context*> current_{nullptr};
 
   std::mutex mutex_;
-  uint64_t next_epoch_ = 1;   // guarded by mutex_
-  Context* last_ = nullptr;   // the newest, also if closed; guarded by mutex_
+  uint64_t next_epoch_ = 1;  // guarded by mutex_
+  Context* last_ = nullptr;  // the newest, also if closed; guarded by mutex_
 };
 
 }  // namespace openreg

@@ -21,7 +21,8 @@ constexpr size_t kRoom = 4;
 Status DeviceMemory::open(size_t limit, size_t share) {
   const size_t most = share == SIZE_MAX ? SIZE_MAX : share / 2;
   size_t size = std::min(limit * kRoom, most / kMemoryGrain * kMemoryGrain);
-  for (; size >= kSmallestRange; size = size / 2 / kMemoryGrain * kMemoryGrain) {
+  for (; size >= kSmallestRange;
+       size = size / 2 / kMemoryGrain * kMemoryGrain) {
     Mapping addresses = Mapping::reserve(size + kGap);
     if (!addresses) continue;
     Mapping view = Mapping::reserve(size);
@@ -33,19 +34,20 @@ Status DeviceMemory::open(size_t limit, size_t share) {
     size_ = size;
     limit_ = std::min(limit, size);
     distance_ = view_.address() - addresses_.address();
-    heap_ = std::make_unique<Heap>(addresses_.address(), size, limit_,
-                                   [this](uintptr_t address, size_t bytes) {
-                                     give_back_pages(address + distance_,
-                                                     bytes);
-                                   });
+    heap_ =
+        std::make_unique<Heap>(addresses_.address(), size, limit_,
+                               [this](uintptr_t address, size_t bytes) {
+                                 give_back_pages(address + distance_, bytes);
+                               });
     base_.store(addresses_.address(), std::memory_order_release);
     return {};
   }
-  return failure(orErrorNotInitialized,
-                 "device %d needs address space for %zu bytes of memory, twice, "
-                 "and the system does not give even %zu: raise the limit "
-                 "(ulimit -v), or lower OPENREG_MEMORY or OPENREG_DEVICES",
-                 device_, limit, kSmallestRange);
+  return failure(
+      orErrorNotInitialized,
+      "device %d needs address space for %zu bytes of memory, twice, "
+      "and the system does not give even %zu: raise the limit "
+      "(ulimit -v), or lower OPENREG_MEMORY or OPENREG_DEVICES",
+      device_, limit, kSmallestRange);
 }
 
 void DeviceMemory::close() {
@@ -65,6 +67,10 @@ Status DeviceMemory::allocate(size_t size, void** pointer) {
   if (const auto address = heap_->allocate(size)) {
     *pointer = reinterpret_cast<void*>(*address);
     return {};
+  }
+  if (!visit().owns_lock()) {
+    return failure(orErrorInvalidDevice,
+                   "device %d is being reset by another thread", device_);
   }
   return failure(orErrorOutOfMemory,
                  "device %d has not enough memory: asked for %zu bytes, %zu of "

@@ -39,7 +39,8 @@ class DeviceMemory {
   // Gives the reserved addresses back as well. Returns whether there were any.
   bool forget();
 
-  //   orErrorOutOfMemory  the message tells what is free
+  //   orErrorOutOfMemory    the message tells what is free
+  //   orErrorInvalidDevice  it was closed meanwhile
   Status allocate(size_t size, void** pointer);
 
   Heap& heap() { return *heap_; }
@@ -53,9 +54,7 @@ class DeviceMemory {
   }
 
   // Whether any address is covered: open, and not forgotten.
-  bool covers_any() const {
-    return base_.load(std::memory_order_acquire) != 0;
-  }
+  bool covers_any() const { return base_.load(std::memory_order_acquire) != 0; }
 
   // Where kernels and copies find the byte that `pointer` names. Requires
   // covers(pointer) or one past an allocation's end.

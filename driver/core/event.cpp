@@ -7,16 +7,14 @@
 
 namespace openreg {
 
-bool Event::has_timing() const {
-  return (flags_ & orEventDisableTiming) == 0;
-}
+bool Event::has_timing() const { return (flags_ & orEventDisableTiming) == 0; }
 
 Status Event::record(Stream& stream) {
   Record record;
   if (has_timing()) {
     record.stamp = std::make_shared<Timestamp>();
-    OPENREG_RETURN_IF_ERROR(stream.submit_mark(StampCommand{record.stamp}, {},
-                                               Urgency::kCheap));
+    OPENREG_RETURN_IF_ERROR(
+        stream.submit_mark(StampCommand{record.stamp}, {}, Urgency::kCheap));
   } else {
     OPENREG_RETURN_IF_ERROR(context_.failures().take());
     OPENREG_RETURN_IF_ERROR(context_.order(stream));

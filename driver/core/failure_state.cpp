@@ -29,7 +29,7 @@ Status FailureState::take() {
     return {};
   const std::lock_guard lock(mutex_);
   if (is_broken() || first_.ok()) return first_;
-  const Status first = std::exchange(first_, Status());
+  Status first = std::exchange(first_, Status());
   const int others = std::exchange(others_, 0);
   pending_.store(false, std::memory_order_release);
   if (others == 0) return first;

@@ -2,11 +2,11 @@
 // allocation, no locks that are waited for, no stdio.
 #include "core/fault_report.h"
 
-#include <signal.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -116,7 +116,7 @@ void pass_on(int signal, siginfo_t* info, void* saved) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signal);
   } else if (previous.sa_handler == SIG_DFL || info->si_code > 0) {
-    struct sigaction fatal {};
+    struct sigaction fatal{};
     fatal.sa_handler = SIG_DFL;
     sigaction(signal, &fatal, nullptr);
     // A real fault happens again on return; a sent signal has to be sent again.
@@ -137,7 +137,7 @@ void install_fault_report() {
   std::call_once(once, [] {
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &previous_actions[i]);
-      struct sigaction action {};
+      struct sigaction action{};
       action.sa_sigaction = on_fault;
       action.sa_mask = previous_actions[i].sa_mask;
       action.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -65,8 +65,8 @@ class HandleTable {
     const std::lock_guard lock(mutex_);
     Slot* slot = take_slot();
     if (slot == nullptr) return nullptr;
-    const uint64_t generation = slot->state.load(std::memory_order_relaxed) >>
-                                kGenerationShift;
+    const uint64_t generation =
+        slot->state.load(std::memory_order_relaxed) >> kGenerationShift;
     Handle& handle = slot->handle;
     handle.index = slot->index;
     handle.generation = generation;

@@ -69,9 +69,7 @@ class Heap {
   // gives up instead of waiting for the lock.
   Trace trace(uintptr_t address, bool patient) const;
 
-  bool covers(uintptr_t address) const {
-    return address - base_ < size_;
-  }
+  bool covers(uintptr_t address) const { return address - base_ < size_; }
   size_t limit() const { return limit_; }
   size_t available() const;
   size_t largest_piece() const;
@@ -109,14 +107,15 @@ class Heap {
   const GiveBack give_back_;
 
   mutable std::shared_mutex mutex_;
-  LiveMap live_;                                   // guarded by mutex_
-  FreeMap free_;                                   // guarded by mutex_
+  LiveMap live_;                                    // guarded by mutex_
+  FreeMap free_;                                    // guarded by mutex_
   std::set<std::pair<size_t, uintptr_t>> by_size_;  // free_, by size
-  size_t allocated_ = 0;                           // guarded by mutex_
-  size_t kept_ = 0;  // sum of used_before over free_; guarded by mutex_
-  bool closed_ = false;                            // guarded by mutex_
-  std::array<FreedBlock, 1024> freed_;  // a ring, for reports; guarded by mutex_
-  size_t freed_count_ = 0;                         // guarded by mutex_
+  size_t allocated_ = 0;                            // guarded by mutex_
+  size_t kept_ = 0;      // sum of used_before over free_; guarded by mutex_
+  bool closed_ = false;  // guarded by mutex_
+  std::array<FreedBlock, 1024>
+      freed_;               // a ring, for reports; guarded by mutex_
+  size_t freed_count_ = 0;  // guarded by mutex_
 };
 
 }  // namespace openreg

@@ -20,15 +20,16 @@ Status HostMemory::open() {
   const std::lock_guard lock(open_mutex_);
   if (owned_heap_ != nullptr) return {};
   const size_t space = usable_address_space();
-  size_t size = std::min(usable_memory(), space == SIZE_MAX ? space : space / 4);
+  size_t size =
+      std::min(usable_memory(), space == SIZE_MAX ? space : space / 4);
   for (size = size / kMemoryGrain * kMemoryGrain; size >= kMemoryGrain;
        size = size / 2 / kMemoryGrain * kMemoryGrain) {
     Mapping arena = Mapping::reserve(size);
     if (!arena || !arena.make_usable(0, size)) continue;
     prefer_huge_pages(arena.address(), size);
     arena_ = std::move(arena);
-    owned_heap_ = std::make_unique<Heap>(arena_.address(), size, size,
-                                         give_back_pages);
+    owned_heap_ =
+        std::make_unique<Heap>(arena_.address(), size, size, give_back_pages);
     heap_.store(owned_heap_.get(), std::memory_order_release);
     return {};
   }
@@ -54,11 +55,11 @@ Status HostMemory::begin_free(void* pointer) {
   Heap* heap = heap_.load(std::memory_order_acquire);
   if (heap != nullptr && heap->begin_free(to_address(pointer))) return {};
   const std::optional<Block> block = find(pointer);
-  return failure(orErrorInvalidValue,
-                 "ptr=%p is not the start of a live pinned allocation: %s",
-                 pointer,
-                 block ? "it lies inside pinned memory, or is being freed"
-                       : "it was freed before, or orMallocHost did not give it");
+  return failure(
+      orErrorInvalidValue,
+      "ptr=%p is not the start of a live pinned allocation: %s", pointer,
+      block ? "it lies inside pinned memory, or is being freed"
+            : "it was freed before, or orMallocHost did not give it");
 }
 
 void HostMemory::end_free(void* pointer) {
@@ -136,8 +137,7 @@ bool HostMemory::overlaps_arena(uintptr_t address, size_t size) const {
   const Heap* heap = heap_.load(std::memory_order_acquire);
   return heap != nullptr && size > 0 &&
          (heap->covers(address) || heap->covers(address + size - 1) ||
-          (address < arena_.address() &&
-           arena_.address() - address < size));
+          (address < arena_.address() && arena_.address() - address < size));
 }
 
 std::optional<Block> HostMemory::find_range(uintptr_t address) const {

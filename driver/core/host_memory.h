@@ -58,7 +58,7 @@ class HostMemory {
   bool overlaps_range(uintptr_t address, size_t size) const;
 
   std::mutex open_mutex_;
-  Mapping arena_;                     // guarded by open_mutex_ until heap_ is set
+  Mapping arena_;  // guarded by open_mutex_ until heap_ is set
   std::unique_ptr<Heap> owned_heap_;  // guarded by open_mutex_
   std::atomic<Heap*> heap_{nullptr};
 

@@ -17,9 +17,7 @@ void count_system_call() {
   counters().memory_system_calls.fetch_add(1, std::memory_order_relaxed);
 }
 
-void* to_pointer(uintptr_t address) {
-  return reinterpret_cast<void*>(address);
-}
+void* to_pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 uintptr_t page_size() {
   static const auto size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

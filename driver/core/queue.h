@@ -37,8 +37,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // after `target`.
   virtual void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) = 0;
 
-  // Refuses new commands; what is queued still runs, and then the queue's thread
-  // ends.
+  // Refuses new commands; what is queued still runs, and then the queue's
+  // thread ends.
   virtual void retire() = 0;
 
   // Drops what is queued, asks the running kernel to end, and refuses new

@@ -33,9 +33,14 @@ Runtime::Runtime() : status_(read_config(&config_)) {
 // Note [Forked children]
 // A child has the memory of its parent but none of its threads: a lock may be
 // held for ever and a queue has no worker. So the child only notes that it is
-// one, and every call is refused before it takes a lock.
+// one, and every call is refused before it takes a lock. A parent that has only
+// counted the devices has nothing that could go wrong.
 void Runtime::at_fork_in_child() {
-  get().state_.store(RuntimeState::kForked, std::memory_order_release);
+  Runtime& runtime = get();
+  for (const auto& device : runtime.devices_) {
+    if (device->context_if_open() == nullptr) continue;
+    runtime.state_.store(RuntimeState::kForked, std::memory_order_release);
+  }
 }
 
 // Runs before the static destructors of the libraries that kernels use: those
@@ -47,10 +52,11 @@ void Runtime::at_exit() {
   for (const auto& device : runtime.devices_) {
     Context* context = device->context_if_open();
     if (context == nullptr || context->stop(kExitPatience)) continue;
-    std::fprintf(stderr,
-                 "openreg: a kernel on device %d is still running at the end of "
-                 "the program\n",
-                 device->index());
+    std::fprintf(
+        stderr,
+        "openreg: a kernel on device %d is still running at the end of "
+        "the program\n",
+        device->index());
   }
 }
 

@@ -74,7 +74,8 @@ class Runtime {
   HandleTable<Function> functions_{HandleKind::kFunction};
 
   std::mutex builtin_mutex_;
-  std::map<const Context*, void*> builtin_modules_;  // guarded by builtin_mutex_
+  std::map<const Context*, void*>
+      builtin_modules_;  // guarded by builtin_mutex_
 };
 
 }  // namespace openreg

@@ -38,9 +38,9 @@ class [[nodiscard]] Status {
 }  // namespace openreg
 
 // Leaves the function with the failure, if there is one.
-#define OPENREG_RETURN_IF_ERROR(expression)                        \
-  do {                                                             \
-    ::openreg::Status openreg_status_ = (expression);              \
-    if (!openreg_status_.ok()) [[unlikely]]                        \
-      return openreg_status_;                                      \
+#define OPENREG_RETURN_IF_ERROR(expression)           \
+  do {                                                \
+    ::openreg::Status openreg_status_ = (expression); \
+    if (!openreg_status_.ok()) [[unlikely]]           \
+      return openreg_status_;                         \
   } while (false)

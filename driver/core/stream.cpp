@@ -30,9 +30,8 @@ Status Stream::run(Command command, Payload payload, Completion& completion) {
   OPENREG_RETURN_IF_ERROR(context_.failures().take());
   OPENREG_RETURN_IF_ERROR(context_.order(*this));
   uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(queue_->submit(std::move(command), payload,
-                                         Urgency::kWaited, &completion,
-                                         &sequence));
+  OPENREG_RETURN_IF_ERROR(queue_->submit(
+      std::move(command), payload, Urgency::kWaited, &completion, &sequence));
   queue_->wait(sequence);
   OPENREG_RETURN_IF_ERROR(completion.status);
   return context_.failures().take();

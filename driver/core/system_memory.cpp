@@ -45,8 +45,7 @@ size_t cgroup_memory_limit() {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers =
-        line.substr(first + 1, second - first - 1);
+    const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
     if (controllers.empty()) {
       limit = std::min(limit,
@@ -74,10 +73,10 @@ size_t resource_limit(int resource) {
 size_t usable_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_size = sysconf(_SC_PAGESIZE);
-  const size_t physical = pages > 0 && page_size > 0
-                              ? static_cast<size_t>(pages) *
-                                    static_cast<size_t>(page_size)
-                              : size_t{1} << 30;
+  const size_t physical =
+      pages > 0 && page_size > 0
+          ? static_cast<size_t>(pages) * static_cast<size_t>(page_size)
+          : size_t{1} << 30;
   return std::min({physical, cgroup_memory_limit(), resource_limit(RLIMIT_AS),
                    resource_limit(RLIMIT_DATA)});
 }

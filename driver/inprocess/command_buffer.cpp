@@ -77,8 +77,8 @@ void CommandBuffer::push(Command command, Payload payload,
                          Completion* completion) {
   const size_t bytes = kHeader + round_up(payload.size());
   std::byte* const place = reserve(bytes);
-  auto* const entry = new (place) Entry{nullptr, tail_, std::move(command),
-                                        completion, payload.size()};
+  auto* const entry = new (place)
+      Entry{nullptr, tail_, std::move(command), completion, payload.size()};
   if (!payload.empty()) {
     std::memcpy(place + kHeader, payload.data(), payload.size());
   }

@@ -29,8 +29,7 @@ class CommandBuffer {
     size_t payload_size = 0;
 
     Payload payload() const {
-      return {reinterpret_cast<const std::byte*>(this) + kHeader,
-              payload_size};
+      return {reinterpret_cast<const std::byte*>(this) + kHeader, payload_size};
     }
   };
 

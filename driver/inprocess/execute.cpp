@@ -121,7 +121,11 @@ Status WorkerQueue::execute(const FillCommand& command) {
 
 Status WorkerQueue::execute(const HostCommand& command) {
   const DeviceCodeScope scope;
-  command.function(command.data);
+  try {
+    command.function(command.data);
+  } catch (...) {
+    return failure(orErrorLaunchFailure, "a host function threw an exception");
+  }
   return {};
 }
 

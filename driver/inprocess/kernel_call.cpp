@@ -1,6 +1,7 @@
 #include "inprocess/kernel_call.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "core/runtime.h"
@@ -8,43 +9,42 @@
 
 namespace openreg {
 
-const orKernelInterface KernelCall::kInterface = {
+// The functions that a kernel reaches through its context.
+struct KernelCall::Entry {
+  static KernelCall& self(orKernelContext* context) {
+    return *static_cast<KernelCall*>(context);
+  }
+  static void* translate(orKernelContext* context, const void* pointer,
+                         size_t bytes) {
+    return self(context).translate_bytes(pointer, bytes);
+  }
+  static orError_t fail(orKernelContext* context, orError_t code,
+                        const char* message) {
+    return self(context).keep_failure(code, message != nullptr ? message : "");
+  }
+  static orError_t reply(orKernelContext* context, const void* data,
+                         size_t bytes) {
+    return self(context).keep_reply(data, bytes);
+  }
+  static int is_cancelled(orKernelContext* context) {
+    return self(context).is_cancelled() ? 1 : 0;
+  }
+  static void begin_wait(orKernelContext* context) {
+    self(context).places_.release();
+  }
+  static void end_wait(orKernelContext* context) {
+    self(context).places_.acquire(self(context).priority_);
+  }
+};
+
+constexpr orKernelInterface KernelCall::kInterface = {
     .structSize = sizeof(orKernelInterface),
-    .translate = [](orKernelContext* context, const void* pointer,
-                    size_t bytes) -> void* {
-      KernelCall& call = self(context);
-      if (bytes == 0) return &call;  // not null, and not to be used
-      void* const found = call.find_bytes(pointer, bytes);
-      if (found != nullptr) return found;
-      Context* owner = Runtime::get().find_owner(pointer);
-      const std::string what =
-          owner != nullptr ? owner->memory().describe(pointer)
-                           : std::string("not device memory");
-      call.keep_failure(
-          orErrorIllegalAddress,
-          format_string("address %p, %zu bytes, is not memory that device %d "
-                        "can use: %s",
-                        pointer, bytes, context->device, what.c_str()));
-      return nullptr;
-    },
-    .fail = [](orKernelContext* context, orError_t code,
-               const char* message) -> orError_t {
-      return self(context).keep_failure(code,
-                                        message != nullptr ? message : "");
-    },
-    .reply = [](orKernelContext* context, const void* data,
-                size_t bytes) -> orError_t {
-      return self(context).keep_reply(data, bytes);
-    },
-    .isCancelled = [](orKernelContext* context) -> int {
-      return self(context).is_cancelled() ? 1 : 0;
-    },
-    .beginWait = [](orKernelContext* context) {
-      self(context).places_.release();
-    },
-    .endWait = [](orKernelContext* context) {
-      self(context).places_.acquire(self(context).priority_);
-    },
+    .translate = Entry::translate,
+    .fail = Entry::fail,
+    .reply = Entry::reply,
+    .isCancelled = Entry::is_cancelled,
+    .beginWait = Entry::begin_wait,
+    .endWait = Entry::end_wait,
 };
 
 KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
@@ -60,10 +60,20 @@ KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
 
 Status KernelCall::run(const Kernel& kernel, bool has_place) {
   if (!has_place) places_.acquire(priority_);
-  const orError_t returned =
-      static_cast<const LoadedKernel&>(kernel).run(*this);
+  const orError_t returned = call_code(kernel);
   places_.release();
   return result(kernel, returned);
+}
+
+orError_t KernelCall::call_code(const Kernel& kernel) {
+  try {
+    return static_cast<const LoadedKernel&>(kernel).run(*this);
+  } catch (const std::exception& error) {
+    return keep_failure(orErrorLaunchFailure,
+                        std::string("it threw an exception: ") + error.what());
+  } catch (...) {
+    return keep_failure(orErrorLaunchFailure, "it threw an exception");
+  }
 }
 
 Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
@@ -78,6 +88,19 @@ Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
   return failure(code, "kernel '%s' failed on device %d: %s",
                  kernel.name().c_str(), device,
                  reason.empty() ? orGetErrorString(code) : reason.c_str());
+}
+
+void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
+  if (bytes == 0) return this;  // not null, and not to be used
+  if (void* const found = find_bytes(pointer, bytes)) return found;
+  Context* const owner = Runtime::get().find_owner(pointer);
+  const std::string what = owner != nullptr ? owner->memory().describe(pointer)
+                                            : std::string("not device memory");
+  keep_failure(orErrorIllegalAddress,
+               format_string("address %p, %zu bytes, is not memory that device "
+                             "%d can use: %s",
+                             pointer, bytes, device, what.c_str()));
+  return nullptr;
 }
 
 void* KernelCall::find_bytes(const void* pointer, size_t bytes) {

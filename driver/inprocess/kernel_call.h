@@ -31,11 +31,10 @@ class KernelCall : public orKernelContext {
     std::shared_lock<std::shared_mutex> lock;
   };
 
+  struct Entry;
   static const orKernelInterface kInterface;
 
-  static KernelCall& self(orKernelContext* context) {
-    return *static_cast<KernelCall*>(context);
-  }
+  void* translate_bytes(const void* pointer, size_t bytes);
   void* find_bytes(const void* pointer, size_t bytes);
   void* find_peer_bytes(Context& peer, const void* pointer, size_t bytes);
   // Keeps a peer's memory in place until the kernel ends.
@@ -43,6 +42,8 @@ class KernelCall : public orKernelContext {
   bool is_cancelled() const;
   orError_t keep_failure(orError_t code, std::string message);
   orError_t keep_reply(const void* data, size_t bytes);
+  // Calls the kernel's code. An exception that leaves it is a failure.
+  orError_t call_code(const Kernel& kernel);
   // What the kernel's return value means.
   Status result(const Kernel& kernel, orError_t returned) const;
 

@@ -25,8 +25,8 @@ class SharedObject final : public ModuleImage,
   SharedObject& operator=(const SharedObject&) = delete;
 
   Status check_version() const {
-    const auto* version = static_cast<const unsigned int*>(
-        dlsym(library_, "openreg_module_abi"));
+    const auto* version =
+        static_cast<const unsigned int*>(dlsym(library_, "openreg_module_abi"));
     if (version == nullptr) {
       return failure(orErrorInvalidValue,
                      "path='%s' is not a kernel module: it has no "

@@ -24,7 +24,8 @@ class LoadedKernel final : public Kernel {
 
 // Loads the shared object at `path`.
 //   orErrorInvalidValue  it cannot be loaded, or is no module of this ABI
-Status load_shared_object(const char* path, std::shared_ptr<ModuleImage>* image);
+Status load_shared_object(const char* path,
+                          std::shared_ptr<ModuleImage>* image);
 
 // The kernels that are part of the driver.
 std::shared_ptr<ModuleImage> make_builtin_image();

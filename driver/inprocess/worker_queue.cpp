@@ -3,10 +3,10 @@
 #include "inprocess/worker_queue.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
@@ -87,8 +87,8 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   }
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
-  const bool tell_now = completion == nullptr &&
-                        context_.config().errors == ErrorMode::kEarly;
+  const bool tell_now =
+      completion == nullptr && context_.config().errors == ErrorMode::kEarly;
   run(command, payload, tell_now ? &own : completion, is_launch);
   timeline_.advance(*sequence);
   *status = std::move(own.status);
@@ -139,8 +139,7 @@ void WorkerQueue::wait(uint64_t target, WaitStyle style) {
 
 void WorkerQueue::run_until(uint64_t target) {
   uint64_t done = timeline_.value();
-  while (done < target &&
-         done < submitted_.load(std::memory_order_acquire)) {
+  while (done < target && done < submitted_.load(std::memory_order_acquire)) {
     CommandBuffer::Entry& entry = buffer_.front();
     run(entry.command, entry.payload(), entry.completion,
         /*has_place=*/false);

@@ -7,14 +7,14 @@
 
 #include "openreg/error.h"
 
-#define CHECK(call)                                             \
-  do {                                                          \
-    const orError_t check_code = (call);                        \
-    if (check_code != orSuccess) {                              \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__,    \
+#define CHECK(call)                                                 \
+  do {                                                              \
+    const orError_t check_code = (call);                            \
+    if (check_code != orSuccess) {                                  \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__,        \
               orGetErrorName(check_code), orGetLastErrorMessage()); \
-      exit(EXIT_FAILURE);                                       \
-    }                                                           \
+      exit(EXIT_FAILURE);                                           \
+    }                                                               \
   } while (0)
 
 #endif

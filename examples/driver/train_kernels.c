@@ -35,8 +35,7 @@ OPENREG_KERNEL(backward) {
   if (!args) return orErrorInvalidValue;
   const struct network* net =
       orKernelTranslate(ctx, args->net, sizeof *args->net);
-  struct network* grad =
-      orKernelTranslate(ctx, args->grad, sizeof *args->grad);
+  struct network* grad = orKernelTranslate(ctx, args->grad, sizeof *args->grad);
   const float* x = orKernelTranslate(ctx, args->x, POINTS * sizeof *x);
   const float* y = orKernelTranslate(ctx, args->y, POINTS * sizeof *y);
   const float* target =

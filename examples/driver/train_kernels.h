@@ -13,9 +13,9 @@ struct network {
 /* All pointers are device memory. */
 struct forward_args {
   const struct network* net;
-  const float* x;  /* POINTS */
-  float* hidden;   /* POINTS x HIDDEN */
-  float* y;        /* POINTS */
+  const float* x; /* POINTS */
+  float* hidden;  /* POINTS x HIDDEN */
+  float* y;       /* POINTS */
 };
 
 struct backward_args {

@@ -11,19 +11,19 @@ OPENREG_BEGIN_DECLS
 
 typedef struct orDeviceProp {
   char name[256];
-  size_t totalGlobalMem;      /* bytes of device memory */
-  int major;                  /* compute capability */
+  size_t totalGlobalMem; /* bytes of device memory */
+  int major;             /* compute capability */
   int minor;
-  int multiProcessorCount;    /* kernels that the device runs at a time */
-  int clockRate;              /* kHz, of the processor below; 0 if unknown */
-  int coreCount;              /* processor cores that kernels may use */
-  size_t memoryAlignment;     /* every orMalloc is aligned to this */
-  size_t maxKernelArguments;  /* bytes that one launch may carry */
-  int concurrentKernels;      /* 1: streams run side by side */
-  int asyncEngineCount;       /* copies that run beside kernels */
-  int unifiedAddressing;      /* 1: a pointer says whose memory it is */
-  int integrated;             /* 0: host and device share no address */
-  int isolated;               /* 1: the device is a process of its own */
+  int multiProcessorCount;   /* kernels that the device runs at a time */
+  int clockRate;             /* kHz, of the processor below; 0 if unknown */
+  int coreCount;             /* processor cores that kernels may use */
+  size_t memoryAlignment;    /* every orMalloc is aligned to this */
+  size_t maxKernelArguments; /* bytes that one launch may carry */
+  int concurrentKernels;     /* 1: streams run side by side */
+  int asyncEngineCount;      /* copies that run beside kernels */
+  int unifiedAddressing;     /* 1: a pointer says whose memory it is */
+  int integrated;            /* 0: host and device share no address */
+  int isolated;              /* 1: the device is a process of its own */
 } orDeviceProp;
 
 /* Stores the number of devices in `*count`; 0 is a valid number. Never blocks,
@@ -54,10 +54,11 @@ OPENREG_API orError_t orGetDeviceProperties(orDeviceProp* prop, int device);
 OPENREG_API orError_t orDeviceSynchronize(void);
 
 /* Brings the current device back to its first state: drops queued work, waits
- * for the kernels that are running, frees all of its memory, destroys all of
- * its streams, events and modules, clears its failure. Whatever was made on it
- * before is refused from then on: handles with orErrorInvalidHandle, pointers
- * with orErrorInvalidValue. Other devices are not touched. */
+ * for the kernels and host functions that are running, frees all of its memory,
+ * destroys all of its streams, events and modules, clears its failure. Whatever
+ * was made on it before is refused from then on: handles with
+ * orErrorInvalidHandle, pointers with orErrorInvalidValue. Other devices are
+ * not touched. */
 OPENREG_API orError_t orDeviceReset(void);
 
 /* Stores 1 in `*canAccess` if kernels on `device` can be allowed to use memory

@@ -8,7 +8,8 @@
  * Besides the codes that a function lists, every function that touches a device
  * may return
  *   orErrorNotInitialized  the driver could not start, or the process was
- *                          forked after it had started
+ *                          forked after a device had been used
+ *   orErrorInvalidDevice   there are no devices
  *   orErrorNotSupported    called from a kernel or a host function
  *   the failure of earlier work on the device, where the function says
  *   "reports earlier failures" (see docs/driver.md, "Failure"). */
@@ -30,7 +31,8 @@ typedef enum orError {
   orErrorInvalidHandle = 3,
   /* The device or the host has not enough memory left. The device goes on. */
   orErrorOutOfMemory = 4,
-  /* Not a failure: work that was asked about has not finished. */
+  /* Not a failure: work that was asked about has not finished. Becomes the
+   * thread's last error all the same, as with CUDA. */
   orErrorNotReady = 5,
   /* The call is valid but this driver or this context does not offer it. */
   orErrorNotSupported = 6,
@@ -42,7 +44,7 @@ typedef enum orError {
   /* The device is gone. Sticky until it is reset. */
   orErrorDeviceLost = 9,
   /* The driver could not start: a bad OPENREG_* value, no address space, or a
-   * process that was forked after the driver had started. */
+   * process that was forked after a device had been used. */
   orErrorNotInitialized = 10,
   /* A defect of the driver itself. Please report it. */
   orErrorInternal = 11

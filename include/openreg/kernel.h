@@ -51,8 +51,9 @@ struct orKernelContext {
   int device; /* the device that the kernel runs on */
 };
 
-/* The code of a kernel. Anything but orSuccess is a failure of the launch:
- * orErrorIllegalAddress is sticky, every other code is delivered as itself. */
+/* The code of a kernel. Anything but orSuccess is a failure of the launch, and
+ * so is a C++ exception: orErrorIllegalAddress is sticky, every other code is
+ * delivered as itself. */
 typedef orError_t (*orKernelFn)(orKernelContext* ctx);
 
 typedef struct orKernelEntry {
@@ -67,11 +68,11 @@ typedef struct orKernelEntry {
 
 /* Defines and exports a kernel; followed by its body, in which `ctx` is the
  * context. orModuleGetFunction finds it as "name". */
-#define OPENREG_KERNEL(name)                                                  \
-  static orError_t openreg_run_##name(orKernelContext* ctx);                  \
+#define OPENREG_KERNEL(name)                                                   \
+  static orError_t openreg_run_##name(orKernelContext* ctx);                   \
   OPENREG_KERNEL_EXTERN OPENREG_API const orKernelEntry openreg_kernel_##name; \
-  const orKernelEntry openreg_kernel_##name = {OPENREG_KERNEL_ABI_VERSION,    \
-                                               openreg_run_##name};           \
+  const orKernelEntry openreg_kernel_##name = {OPENREG_KERNEL_ABI_VERSION,     \
+                                               openreg_run_##name};            \
   static orError_t openreg_run_##name(orKernelContext* ctx)
 
 #ifdef __cplusplus

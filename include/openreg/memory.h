@@ -33,7 +33,7 @@ typedef struct orPointerAttributes {
   orMemoryType type;
   int device;          /* of the allocation; -1 if type is not Device */
   void* devicePointer; /* the address for kernels; null if unregistered */
-  void* hostPointer;   /* the address for the host; null if device memory */
+  void* hostPointer;   /* the address itself; null if device memory */
   void* base;          /* start of the allocation; null if unregistered */
   size_t size;         /* bytes that were asked for; 0 if unregistered */
 } orPointerAttributes;
@@ -68,7 +68,8 @@ OPENREG_API orError_t orMallocHost(void** ptr, size_t size);
 
 /* Frees what orMallocHost gave; null is ignored. Waits for all work that was
  * submitted to any device before.
- *   orErrorInvalidValue    `ptr` is not the start of a live pinned allocation */
+ *   orErrorInvalidValue    `ptr` is not the start of a live pinned allocation
+ */
 OPENREG_API orError_t orFreeHost(void* ptr);
 
 /* Makes `size` bytes of ordinary host memory at `ptr` pinned memory.
@@ -85,9 +86,9 @@ OPENREG_API orError_t orHostUnregister(void* ptr);
 /* Copies `count` bytes in the order of the current device's default stream.
  * Returns when the bytes have arrived; if both sides are device memory, when
  * the copy is queued. Ranges may overlap. Reports earlier failures.
- *   orErrorInvalidValue    a null pointer with `count` > 0; `kind` is unknown or
- *                          contradicts a pointer; a range leaves its allocation,
- *                          or is partly pinned; pointer plus count overflows */
+ *   orErrorInvalidValue    a null pointer with `count` > 0; `kind` is unknown
+ * or contradicts a pointer; a range leaves its allocation, or is partly pinned;
+ * pointer plus count overflows */
 OPENREG_API orError_t orMemcpy(void* dst, const void* src, size_t count,
                                orMemcpyKind kind);
 
@@ -102,6 +103,7 @@ OPENREG_API orError_t orMemcpyAsync(void* dst, const void* src, size_t count,
 /* Copies between the memory of two devices in the order of the current
  * device's default stream; returns when the copy is queued.
  *   orErrorInvalidDevice   an index is not in [0, count)
+ *   orErrorInvalidValue    a pointer is not memory of its device
  * Other errors as orMemcpy. */
 OPENREG_API orError_t orMemcpyPeer(void* dst, int dstDevice, const void* src,
                                    int srcDevice, size_t count);

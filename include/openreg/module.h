@@ -36,7 +36,8 @@ typedef struct orLaunchConfig {
 OPENREG_API orError_t orModuleLoad(orModule_t* module, const char* path);
 
 /* Gives the module that every device has: `empty`, `copy`, `fill`, and the
- * kernels of openreg/testing.h. It need not be unloaded, and cannot be.
+ * kernels of openreg/testing.h. It need not be unloaded, and cannot be; it goes
+ * with a reset, as every module.
  *   orErrorInvalidValue    `module` is null */
 OPENREG_API orError_t orModuleGetBuiltin(orModule_t* module);
 
@@ -75,8 +76,8 @@ OPENREG_API orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
  * (which may be null). The failure of this kernel is returned here, by its own
  * code; of earlier work too, as with orStreamSynchronize.
  *   orErrorInvalidValue    as orLaunchKernel; `reply` is null with
- *                          `replyCapacity` > 0; or the kernel's reply was longer
- *                          than that, in which case nothing is stored */
+ *                          `replyCapacity` > 0; or the kernel's reply was
+ * longer than that, in which case nothing is stored */
 OPENREG_API orError_t orLaunchKernelSync(orFunction_t function,
                                          const void* args, size_t size,
                                          orStream_t stream, void* reply,

@@ -86,9 +86,9 @@ typedef struct orTestingCounters {
   size_t liveAllocations;     /* device */
   size_t liveHostAllocations; /* pinned */
   size_t workerThreads;
-  size_t openDevices;    /* used at least once */
-  uint64_t systemCalls;  /* made for memory since the start (map, advise) */
-  uint64_t queueChunks;  /* blocks of queue memory that exist */
+  size_t openDevices;   /* used at least once */
+  uint64_t systemCalls; /* made for memory since the start (map, advise) */
+  uint64_t queueChunks; /* blocks of queue memory that exist */
 } orTestingCounters;
 
 /* Fills `*counters`. Exact once nothing else runs.

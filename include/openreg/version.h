@@ -11,7 +11,7 @@
 #define OPENREG_VERSION_MINOR 1
 #define OPENREG_VERSION_PATCH 0
 
-#define OPENREG_VERSION                                         \
+#define OPENREG_VERSION                                          \
   (OPENREG_VERSION_MAJOR * 10000 + OPENREG_VERSION_MINOR * 100 + \
    OPENREG_VERSION_PATCH)
 

@@ -1,4 +1,7 @@
 // Copies and fills; the rest of openreg/memory.h is in memory.cpp.
+#include <initializer_list>
+#include <utility>
+
 #include "api/arguments.h"
 #include "api/entry.h"
 #include "openreg/memory.h"
@@ -35,12 +38,16 @@ Status check_kind(const Location& dst, const Location& src, orMemcpyKind kind) {
   return check_side(src, from_device, "src", kind);
 }
 
-// Lets the owner of memory know whose streams hold work on it.
-void note_use(const Place& place, const Stream& stream) {
-  const Context& user = stream.context();
-  if (place.owner != nullptr && place.owner != &user) {
-    place.owner->note_visitor(user.device());
+// Submits a copy or fill, and lets the owners of the memory know of it if they
+// are other devices.
+Status submit(Stream& stream, Command command, Payload payload, Urgency urgency,
+              std::initializer_list<Place> places) {
+  OPENREG_RETURN_IF_ERROR(stream.submit(std::move(command), payload, urgency));
+  for (const Place& place : places) {
+    if (place.owner == nullptr || place.owner == &stream.context()) continue;
+    place.owner->note_visit(stream.fence());
   }
+  return {};
 }
 
 // `blocking` is orMemcpy, which returns when the bytes have arrived.
@@ -58,23 +65,23 @@ Status copy(void* dst, const void* src, size_t count, orMemcpyKind kind,
   OPENREG_RETURN_IF_ERROR(locate(dst, count, "dst", &to));
   OPENREG_RETURN_IF_ERROR(locate(src, count, "src", &from));
   OPENREG_RETURN_IF_ERROR(check_kind(to, from, kind));
-  note_use(to.place, *stream);
-  note_use(from.place, *stream);
   const CopyCommand command{to.place, from.place, count};
   if (to.is_device() && from.is_device()) {
-    return stream->submit(command, {}, urgency_of(count));
+    return submit(*stream, command, {}, urgency_of(count),
+                  {to.place, from.place});
   }
   if (!blocking && to.is_device() && from.is_pageable() &&
       count <= kSmallCopy) {
-    return stream->submit(CopyCommand{to.place, {}, count},
-                          {static_cast<const std::byte*>(src), count},
-                          Urgency::kCheap);
+    return submit(*stream, CopyCommand{to.place, {}, count},
+                  {static_cast<const std::byte*>(src), count}, Urgency::kCheap,
+                  {to.place});
   }
   if (blocking || to.is_pageable() || from.is_pageable()) {
     Completion completion;
     return stream->run(command, {}, completion);
   }
-  return stream->submit(command, {}, urgency_of(count));
+  return submit(*stream, command, {}, urgency_of(count),
+                {to.place, from.place});
 }
 
 Status check_owner(void* pointer, size_t count, const char* argument,
@@ -110,13 +117,12 @@ Status fill(void* ptr, int value, size_t count, orStream_t stream_handle,
     return failure(orErrorInvalidValue,
                    "ptr=%p is neither device nor pinned memory", ptr);
   }
-  note_use(to.place, *stream);
   const FillCommand command{to.place, count, static_cast<unsigned char>(value)};
   if (blocking && !to.is_device()) {
     Completion completion;
     return stream->run(command, {}, completion);
   }
-  return stream->submit(command, {}, urgency_of(count));
+  return submit(*stream, command, {}, urgency_of(count), {to.place});
 }
 
 }  // namespace

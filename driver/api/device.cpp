@@ -104,7 +104,6 @@ orError_t orDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
                      "devices of this driver can't access each other");
     }
     OPENREG_RETURN_IF_ERROR(device_context(peerDevice, &peer));
-    peer->note_visitor(context->device());
     if (context->set_access(peerDevice, true)) return {};
     return failure(orErrorInvalidValue,
                    "peerDevice=%d: access is already enabled", peerDevice);

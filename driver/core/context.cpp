@@ -141,6 +141,21 @@ bool Context::stop(std::chrono::nanoseconds limit) {
   return all;
 }
 
+void Context::note_visit(Fence fence) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(visits_, is_done);
+  if (!is_done(fence)) visits_.push_back(std::move(fence));
+}
+
+void Context::wait_for_visits() {
+  std::vector<Fence> visits;
+  {
+    const std::lock_guard lock(mutex_);
+    visits = visits_;
+  }
+  for (const Fence& fence : visits) fence.queue->wait(fence.sequence);
+}
+
 bool Context::set_access(int device, bool allowed) {
   const uint64_t before =
       allowed ? peers_.fetch_or(bit(device)) : peers_.fetch_and(~bit(device));

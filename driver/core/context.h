@@ -74,11 +74,10 @@ class Context {
   // Gives or takes that permission. Returns false if it was so already.
   bool set_access(int device, bool allowed);
 
-  // Notes that a device's queues hold work that uses this memory.
-  void note_visitor(int device) { visitors_.fetch_or(bit(device)); }
-  bool has_visitor(int device) const {
-    return (visitors_.load() & bit(device)) != 0;
-  }
+  // Notes that a stream of another device holds work on this memory, up to
+  // `fence`; and waits for all such work.
+  void note_visit(Fence fence);
+  void wait_for_visits();
 
  private:
   struct Entry {
@@ -104,13 +103,13 @@ class Context {
   FailureState failures_;
   std::unique_ptr<Engine> engine_;
   std::atomic<uint64_t> peers_{0};
-  std::atomic<uint64_t> visitors_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int> blocking_streams_{0};
   std::atomic<Stream*> default_stream_{nullptr};
 
   std::mutex mutex_;
   std::vector<Entry> queues_;                     // guarded by mutex_
+  std::vector<Fence> visits_;                     // guarded by mutex_
   std::shared_ptr<Stream> owned_default_stream_;  // guarded by mutex_
 };
 

@@ -95,10 +95,13 @@ void Runtime::synchronize_all() {
 
 void Runtime::synchronize_users(Context& context) {
   context.synchronize();
+  context.wait_for_visits();
+  // Kernels that may use this memory: which of them do, nobody knows.
   for (const auto& device : devices_) {
-    if (!context.has_visitor(device->index())) continue;
-    Context* visitor = device->context_if_open();
-    if (visitor != nullptr && visitor != &context) visitor->synchronize();
+    Context* const peer = device->context_if_open();
+    if (peer != nullptr && peer->may_access(context.device())) {
+      peer->synchronize();
+    }
   }
 }
 

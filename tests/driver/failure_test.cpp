@@ -287,6 +287,25 @@ TEST_F(FailureTest, AKernelWithoutAMessageIsNamedAllTheSame) {
                        orStreamSynchronize(stream));
 }
 
+TEST_F(FailureTest, AnExceptionOfAKernelIsItsFailure) {
+  TestModule module(OPENREG_TEST_THROWING_MODULE);
+  Stream stream;
+  OR_EXPECT_OK(orLaunchKernel(module["throw_error"], nullptr, 0, stream));
+  OR_EXPECT_ERROR_SAYS(orErrorLaunchFailure, "the kernel's own words",
+                       orStreamSynchronize(stream));
+  OR_EXPECT_OK(orLaunchKernel(module["throw_number"], nullptr, 0, stream));
+  OR_EXPECT_ERROR_SAYS(orErrorLaunchFailure, "kernel 'throw_number'",
+                       orStreamSynchronize(stream));
+}
+
+TEST_F(FailureTest, AnExceptionOfAHostFunctionIsAFailure) {
+  Stream stream;
+  const auto throwing = [](void*) { throw 7; };
+  OR_EXPECT_OK(orLaunchHostFunc(stream, throwing, nullptr));
+  OR_EXPECT_ERROR_SAYS(orErrorLaunchFailure, "host function",
+                       orStreamSynchronize(stream));
+}
+
 TEST_F(FailureTest, ADestroyedStreamsFailureIsStillDelivered) {
   Stream failing;
   Gate gate;

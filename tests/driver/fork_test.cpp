@@ -180,6 +180,19 @@ TEST_F(ForkTest, AForkBeforeTheFirstUseIsFine) {
   expect_child_passes("fork_before_use", {});
 }
 
+OPENREG_CHILD(fork_after_counting) {
+  int count = 0;
+  CHILD_CHECK(orGetDeviceCount(&count) == orSuccess);
+  CHILD_CHECK(orSetDevice(0) == orSuccess);
+  CHILD_CHECK(run_forked(use_the_driver) == 0);
+  CHILD_CHECK(use_the_driver() == 0);
+  return 0;
+}
+
+TEST_F(ForkTest, AForkOfAParentThatOnlyCountedDevicesIsFine) {
+  expect_child_passes("fork_after_counting", {});
+}
+
 OPENREG_CHILD(fork_twice) {
   CHILD_CHECK(use_the_driver() == 0);
   const int code = run_forked([] {

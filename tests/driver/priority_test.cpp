@@ -75,9 +75,9 @@ class Ladder {
   std::set<pid_t> workers_;
 };
 
-TEST_F(PriorityTest, TheHighestPriorityGetsTheFirstFreePlace) {
+// The order in which the streams of a full ladder get the only free place.
+std::vector<uint32_t> order_at_one_place(Ladder& ladder) {
   DeviceLog log(16);
-  Ladder ladder;
   TakenPlaces others(place_count() - 1, true);
   TakenPlaces last(1, true);
   for (size_t i = 0; i < ladder.size(); ++i) {
@@ -87,11 +87,19 @@ TEST_F(PriorityTest, TheHighestPriorityGetsTheFirstFreePlace) {
   last.open();  // one place for all of them, one after the other
   for (size_t i = 0; i < ladder.size(); ++i) await_idle(ladder[i]);
   others.open();
+  return log.entries();
+}
+
+TEST_F(PriorityTest, TheHighestPriorityGetsTheFirstFreePlace) {
+  Ladder ladder;
   std::vector<uint32_t> expected;
   for (size_t i = ladder.size(); i > 0; --i) {
     expected.push_back(static_cast<uint32_t>(i - 1));
   }
-  EXPECT_EQ(log.entries(), expected);
+  // More than once: a device that ignores priorities is right by luck at times.
+  for (int round = 0; round < 8; ++round) {
+    EXPECT_EQ(order_at_one_place(ladder), expected);
+  }
 }
 
 TEST_F(PriorityTest, KernelsWaitWhileEveryPlaceIsTaken) {

@@ -143,6 +143,7 @@ void FuzzWalk::do_block_kernel() {
   const size_t count = below(block->size - offset + 1);
   const auto value = static_cast<unsigned char>(below(256));
   order(*block, stream);
+  if (!own) block->peer_kernel = true;
   set_device(stream.device);
   const orTestingFillArgs args{block->ptr + offset, count, value};
   WALK(orSuccess, chance(30)
@@ -197,7 +198,7 @@ void FuzzWalk::do_sticky_failure() {
   const bool all_work_done = chance(50);
   if (all_work_done) sync_all();
   const StreamRef stream = any_stream();
-  set_device(stream.device);
+  sync_others(stream.device);
   orError_t code = orErrorIllegalAddress;
   if (chance(50)) {
     const orTestingFillArgs args{nullptr, 64, 0};

@@ -88,13 +88,10 @@ void FuzzWalk::do_malloc() {
   }
   EXPECT_EQ(reinterpret_cast<uint64_t>(ptr) % kGranularity, 0u);
   if (!pinned) free_bytes_[static_cast<size_t>(current_)] -= rounded(size);
-  blocks_.push_back({static_cast<char*>(ptr),
-                     size,
-                     pinned ? -1 : current_,
-                     std::vector<unsigned char>(size),
-                     false,
-                     false,
-                     {}});
+  blocks_.push_back({.ptr = static_cast<char*>(ptr),
+                     .size = size,
+                     .device = pinned ? -1 : current_,
+                     .bytes = std::vector<unsigned char>(size)});
 }
 
 void FuzzWalk::do_bad_malloc() {
@@ -125,6 +122,7 @@ void FuzzWalk::do_free() {
   if (blocks_.empty()) return;
   const size_t i = below(blocks_.size());
   if (chance(30)) verify(blocks_[i]);
+  if (blocks_[i].peer_kernel) sync_all();
   const Block block = blocks_[i];
   blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
   if (block.device < 0) {

@@ -46,6 +46,15 @@ void FuzzWalk::finish() {
   check_counters();
   verify_and_free_all();
   destroy_handles();
+  for (int device = 0; device < device_count_; ++device) {
+    for (int peer = 0; peer < device_count_; ++peer) {
+      if (!peers_[static_cast<size_t>(device)][static_cast<size_t>(peer)]) {
+        continue;
+      }
+      set_device(device);
+      WALK(orSuccess, orDeviceDisablePeerAccess(peer));
+    }
+  }
   if (alone_) do_memory_info();
   set_device(0);
 }
@@ -165,11 +174,22 @@ void FuzzWalk::sync_all() {
     set_device(device);
     WALK(orSuccess, orDeviceSynchronize());
   }
-  for (Block& block : blocks_) block.pending = false;
+  for (Block& block : blocks_) block.pending = block.peer_kernel = false;
   if (host_calls_ == host_calls_expected_ || failed_) return;
   failed_ = true;
   ADD_FAILURE() << "OPENREG_FUZZ_SEED=" << seed_ << ": " << host_calls_
                 << " host functions ran, not " << host_calls_expected_;
+}
+
+// Leaves nothing on other devices that could use memory of `device`, and makes
+// that device current: its reset would be a failure for them.
+void FuzzWalk::sync_others(int device) {
+  for (int other = 0; other < device_count_; ++other) {
+    if (other == device) continue;
+    set_device(other);
+    WALK(orSuccess, orDeviceSynchronize());
+  }
+  set_device(device);
 }
 
 // Makes `stream` wait for the latest work on `block`, which is its next user.
@@ -328,6 +348,7 @@ void FuzzWalk::do_reset() {
   const bool all_work_done = chance(50);
   if (all_work_done) sync_all();
   const int device = current_;
+  sync_others(device);
   WALK(orSuccess, orDeviceReset());
   forget_device(device, all_work_done);
 }

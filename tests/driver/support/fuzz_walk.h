@@ -56,9 +56,11 @@ class FuzzWalk {
     size_t size;
     int device;  // -1: pinned host memory
     std::vector<unsigned char> bytes;
-    bool known;    // `bytes` is right once the work is done
-    bool pending;  // work may be queued, the latest on `last`
-    StreamRef last;
+    bool known = false;    // `bytes` is right once the work is done
+    bool pending = false;  // work may be queued, the latest on `last`
+    StreamRef last = {};
+    bool peer_kernel = false;  // another device's may be queued, which orFree
+                               // does not wait for
   };
   struct Gone {
     uint64_t value;  // a handle or an address that is refused
@@ -77,6 +79,7 @@ class FuzzWalk {
   StreamRef any_stream();
   bool is_live(const StreamRef& stream) const;
   void sync_all();
+  void sync_others(int device);
   void order(Block& block, const StreamRef& stream);
   void forget_device(int device, bool all_work_done);
   void check_counters();

@@ -82,10 +82,13 @@ class SharedWord {
   PinnedBuffer<uint32_t> word_;
 };
 
-// test_kernels.c, loaded on the device that is current.
+// A module, test_kernels.c unless said otherwise, on the device that is
+// current.
 class TestModule {
  public:
-  TestModule() { OR_EXPECT_OK(orModuleLoad(&module_, OPENREG_TEST_MODULE)); }
+  explicit TestModule(const char* path = OPENREG_TEST_MODULE) {
+    OR_EXPECT_OK(orModuleLoad(&module_, path));
+  }
   ~TestModule() {
     if (module_) OR_EXPECT_OK(orModuleUnload(module_));
   }

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Run openreg_driver_bench and say whether the driver keeps its promises.
+
+    benchmarks/report.py build/release/benchmarks/openreg_driver_bench
+
+A promise is a ratio of two medians of one run, in which the repetitions of all
+benchmarks are shuffled, so that a slow moment of the machine hits both sides.
+Exits with 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+MEMCPY = "copy_host_memcpy"
+ALLOCATION_SIZES = (512, 1 << 20, 16 << 20)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """`what` may cost at most `target` times as much as `than`."""
+
+    title: str
+    what: str
+    than: str
+    target: float
+
+
+RATIOS = (
+    Ratio("copy 64 MB to the device, async", "copy_async/to_device", MEMCPY, 1.1),
+    Ratio("copy 64 MB to the host, async", "copy_async/to_host", MEMCPY, 1.1),
+    Ratio("copy 64 MB to the device", "copy_sync/to_device", MEMCPY, 1.1),
+    Ratio("copy 64 MB to the host", "copy_sync/to_host", MEMCPY, 1.1),
+    Ratio("launch on a busy stream", "launch_on_busy_stream", "launch_std_async", 0.1),
+)
+
+
+@dataclass
+class Measurement:
+    """The repetitions of one benchmark."""
+
+    nanoseconds: list[float]
+    system_calls: float = 0.0
+
+    @property
+    def median(self) -> float:
+        """Return the median of the repetitions in nanoseconds."""
+        return statistics.median(self.nanoseconds)
+
+
+def run(binary: str, repetitions: int, min_time: float, extra: list[str]) -> dict:
+    """Run the benchmarks and return google-benchmark's report."""
+    command = [
+        binary,
+        "--benchmark_format=json",
+        f"--benchmark_repetitions={repetitions}",
+        f"--benchmark_min_time={min_time}",
+        "--benchmark_enable_random_interleaving=true",
+        *extra,
+    ]
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    return json.loads(output)
+
+
+def plain_name(name: str) -> str:
+    """Drop what google-benchmark appends to a name ("/real_time" and such)."""
+    dropped = ("real_time", "manual_time", "iterations:", "repeats:")
+    return "/".join(part for part in name.split("/") if not part.startswith(dropped))
+
+
+def read(report: dict) -> dict[str, Measurement]:
+    """Collect the repetitions of each benchmark."""
+    measurements: dict[str, Measurement] = defaultdict(lambda: Measurement([]))
+    for entry in report["benchmarks"]:
+        if entry.get("run_type") != "iteration":
+            continue
+        measurement = measurements[plain_name(entry["run_name"])]
+        measurement.nanoseconds.append(entry["real_time"] * UNITS[entry["time_unit"]])
+        measurement.system_calls += entry.get("system_calls", 0.0)
+    return dict(measurements)
+
+
+def duration(nanoseconds: float) -> str:
+    """Write a time with a fitting unit."""
+    for unit in ("s", "ms", "us"):
+        if nanoseconds >= UNITS[unit]:
+            return f"{nanoseconds / UNITS[unit]:.2f} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def print_table(
+    title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]
+) -> None:
+    """Print rows under a title, the first column to the left."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    print(f"\n{title}")
+    for row in [header, tuple("-" * width for width in widths), *rows]:
+        cells = [row[0].ljust(widths[0])]
+        cells += [
+            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def judge(measurements: dict[str, Measurement]) -> bool:
+    """Print the promises and return whether all of them are kept."""
+    kept = True
+    rows = []
+    for ratio in RATIOS:
+        what, than = measurements[ratio.what], measurements[ratio.than]
+        value = what.median / than.median
+        ok = value <= ratio.target
+        kept &= ok
+        rows.append(
+            (
+                ratio.title,
+                duration(what.median),
+                duration(than.median),
+                f"{value:.3f}",
+                f"<= {ratio.target}",
+                "ok" if ok else "MISSED",
+            )
+        )
+    for size in ALLOCATION_SIZES:
+        name = f"malloc_and_free/{size}"
+        calls = measurements[name].system_calls
+        ok = calls == 0
+        kept &= ok
+        rows.append(
+            (
+                f"system calls of malloc and free, {size} bytes",
+                duration(measurements[name].median),
+                "",
+                f"{calls:.0f}",
+                "0",
+                "ok" if ok else "MISSED",
+            )
+        )
+    header = ("promise", "driver", "host", "ratio or count", "target", "")
+    print_table("Promises", header, rows)
+    return kept
+
+
+def print_all(measurements: dict[str, Measurement]) -> None:
+    """Print the times of every benchmark."""
+    rows = [
+        (
+            name,
+            duration(m.median),
+            duration(min(m.nanoseconds)),
+            duration(max(m.nanoseconds)),
+        )
+        for name, m in sorted(measurements.items())
+    ]
+    print_table(
+        "All benchmarks, per call", ("benchmark", "median", "best", "worst"), rows
+    )
+
+
+def main() -> int:
+    """Run, report, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("binary", help="the path of openreg_driver_bench")
+    parser.add_argument("--repetitions", type=int, default=11)
+    parser.add_argument(
+        "--min-time", type=float, default=0.1, help="seconds per repetition"
+    )
+    parser.add_argument(
+        "--json", type=Path, help="write google-benchmark's report to this file"
+    )
+    arguments, extra = parser.parse_known_args()
+    report = run(arguments.binary, arguments.repetitions, arguments.min_time, extra)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    measurements = read(report)
+    print_all(measurements)
+    kept = judge(measurements)
+    print("\nEvery promise is kept." if kept else "\nA promise is broken.")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

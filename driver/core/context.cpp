@@ -31,7 +31,7 @@ std::shared_ptr<Stream> Context::make_stream(unsigned int flags, int priority,
 
 std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
                                                int priority) {
-  std::vector<std::shared_ptr<Queue>> finished;  // goes after the lock
+  FinishedQueues finished;  // goes after the lock
   const std::lock_guard lock(mutex_);
   if (is_closed()) return nullptr;
   finished = reap();
@@ -56,7 +56,7 @@ Stream& Context::default_stream() {
 }
 
 void Context::retire(const Queue* queue) {
-  std::vector<std::shared_ptr<Queue>> finished;  // goes after the lock
+  FinishedQueues finished;  // goes after the lock
   const std::lock_guard lock(mutex_);
   for (Entry& entry : queues_) {
     if (entry.queue.get() != queue) continue;
@@ -66,12 +66,12 @@ void Context::retire(const Queue* queue) {
   finished = reap();
 }
 
-std::vector<std::shared_ptr<Queue>> Context::reap() {
-  std::vector<std::shared_ptr<Queue>> finished;
+Context::FinishedQueues Context::reap() {
+  FinishedQueues finished;
   std::erase_if(queues_, [&](Entry& entry) {
     if (!entry.retired || !entry.queue->idle()) return false;
     if (entry.blocking) blocking_streams_.fetch_sub(1);
-    finished.push_back(std::move(entry.queue));
+    finished.add(std::move(entry.queue));
     return true;
   });
   return finished;
@@ -94,7 +94,7 @@ void Context::synchronize() {
   }
   for (const Fence& fence : fences) fence.queue->wait(fence.sequence);
   fences.clear();
-  std::vector<std::shared_ptr<Queue>> finished;  // goes after the lock
+  FinishedQueues finished;  // goes after the lock
   const std::lock_guard lock(mutex_);
   finished = reap();
 }
@@ -127,9 +127,11 @@ void Context::close() {
   closed_.store(true, std::memory_order_release);
   for (const auto& queue : all_queues()) queue->close();
   {
-    std::vector<Entry> finished;  // goes after the lock
+    std::vector<Entry> entries;  // go after the lock
+    std::vector<Fence> visits;
     const std::lock_guard lock(mutex_);
-    finished.swap(queues_);
+    entries.swap(queues_);
+    visits.swap(visits_);
   }
   memory_.close();
 }

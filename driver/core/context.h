@@ -86,14 +86,32 @@ class Context {
     bool retired = false;  // its stream was destroyed
   };
 
+  // Queues that are no longer needed: their threads end with this, which takes
+  // a moment and has to be done without the lock. Somebody may still hold one
+  // for its number.
+  class FinishedQueues {
+   public:
+    FinishedQueues() = default;
+    FinishedQueues(FinishedQueues&&) = default;
+    FinishedQueues& operator=(FinishedQueues&&) = default;
+    ~FinishedQueues() {
+      for (const auto& queue : queues_) queue->close();
+    }
+    void add(std::shared_ptr<Queue> queue) {
+      queues_.push_back(std::move(queue));
+    }
+
+   private:
+    std::vector<std::shared_ptr<Queue>> queues_;
+  };
+
   static uint64_t bit(int device) { return uint64_t{1} << device; }
 
   std::vector<std::shared_ptr<Queue>> all_queues();
   std::shared_ptr<Stream> make_stream(unsigned int flags, int priority,
                                       bool is_default);
-  // Takes the retired queues that are idle out of the list, so that the caller
-  // can let them go without the lock. Requires mutex_.
-  std::vector<std::shared_ptr<Queue>> reap();
+  // Takes the retired queues that are idle out of the list. Requires mutex_.
+  FinishedQueues reap();
 
   const Config& config_;
   const int device_;

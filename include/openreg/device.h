@@ -58,7 +58,7 @@ OPENREG_API orError_t orDeviceSynchronize(void);
  * destroys all of its streams, events and modules, clears its failure. Whatever
  * was made on it before is refused from then on: handles with
  * orErrorInvalidHandle, pointers with orErrorInvalidValue. Other devices are
- * not touched. */
+ * not touched, but copies that they have queued on its memory fail there. */
 OPENREG_API orError_t orDeviceReset(void);
 
 /* Stores 1 in `*canAccess` if kernels on `device` can be allowed to use memory

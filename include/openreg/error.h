@@ -12,7 +12,8 @@
  *   orErrorInvalidDevice   there are no devices
  *   orErrorNotSupported    called from a kernel or a host function
  *   the failure of earlier work on the device, where the function says
- *   "reports earlier failures" (see docs/driver.md, "Failure"). */
+ *   "reports earlier failures" (see docs/driver.md, "Failure"): of the stream's
+ *   device where there is a stream. Arguments are checked first. */
 #ifndef OPENREG_ERROR_H
 #define OPENREG_ERROR_H
 

@@ -94,7 +94,8 @@ static inline const void* orKernelArgs(orKernelContext* ctx, size_t size) {
  * the kernel can read and write for `size` bytes. Returns null, and fails the
  * kernel with orErrorIllegalAddress, if that range is not within one live
  * allocation of this device, of pinned memory, or of a peer that this device
- * may access. A size of 0 gives a non-null address that must not be used. */
+ * may access. A size of 0 is always fine and gives a non-null address
+ * that must not be used. */
 static inline void* orKernelTranslate(orKernelContext* ctx, const void* ptr,
                                       size_t size) {
   return ctx->interface->translate(ctx, ptr, size);

@@ -182,7 +182,6 @@ TEST_F(KernelTest, ASizeOfZeroTranslates) {
 }
 
 TEST_F(KernelTest, MemoryOfAPeerTranslatesOncePermitted) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   TestModule module;
   OnDevice other(1);
   DeviceBuffer<char> there(64);
@@ -195,7 +194,6 @@ TEST_F(KernelTest, MemoryOfAPeerTranslatesOncePermitted) {
 // What orMalloc gives for a size of 0. On device 1, because a refusal would
 // stay with the device.
 TEST_F(KernelTest, NullWithASizeOfZeroTranslates) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   OnDevice other(1);
   TestModule module;
   EXPECT_TRUE(translates(module, nullptr, 0));
@@ -206,7 +204,6 @@ TEST_F(KernelTest, NullWithASizeOfZeroTranslates) {
 // An illegal address stays with the device until it is reset, so each of these
 // is tried on device 1, which is reset afterwards.
 void expect_illegal(const std::function<ProbeArgs()>& make_args) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   for (const int ignore_refusal : {0, 1}) {
     OnDevice other(1);
     TestModule module;
@@ -314,7 +311,6 @@ TEST_F(KernelTest, AnOrdinaryLaunchLeavesTheCallingThread) {
 }
 
 TEST_F(KernelTest, AResetCancelsARunningKernel) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   SharedWord started;
   OnDevice other(1);
   TestModule module;

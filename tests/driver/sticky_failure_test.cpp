@@ -42,7 +42,6 @@ void fail_on_default_stream(orError_t code) {
 }
 
 TEST_F(StickyFailureTest, AnIllegalAddressAndALostDeviceAreStickyInEveryMode) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   for (const orError_t code : {orErrorIllegalAddress, orErrorDeviceLost}) {
     OnDevice other(1);
     FailureBench bench;
@@ -52,7 +51,6 @@ TEST_F(StickyFailureTest, AnIllegalAddressAndALostDeviceAreStickyInEveryMode) {
 }
 
 TEST_F(StickyFailureTest, AKernelThatUsesFreedMemoryIsNamed) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   OnDevice other(1);
   FailureBench bench;
   void* freed = nullptr;
@@ -65,7 +63,6 @@ TEST_F(StickyFailureTest, AKernelThatUsesFreedMemoryIsNamed) {
 }
 
 TEST_F(StickyFailureTest, AnInlineIllegalAddressIsReturnedAndStays) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   for (const bool cheap : {false, true}) {
     OnDevice other(1);
     FailureBench bench;
@@ -80,7 +77,6 @@ TEST_F(StickyFailureTest, AnInlineIllegalAddressIsReturnedAndStays) {
 }
 
 TEST_F(StickyFailureTest, OtherDevicesGoOn) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   FailureBench here;
   OnDevice other(1);
   FailureBench there;
@@ -95,7 +91,6 @@ TEST_F(StickyFailureTest, OtherDevicesGoOn) {
 
 // A waiter on another device is released when the device it waits for fails.
 TEST_F(StickyFailureTest, AWaitForARecordOnAFailedDeviceEnds) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   Mark mark;
   Stream here;
   OnDevice other(1);
@@ -147,7 +142,6 @@ void expect_work_behind_is_dropped(orError_t code) {
 }
 
 TEST_F(StickyFailureTest, WorkBehindAnIllegalAddressIsDropped) {
-  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   OnDevice other(1);
   expect_work_behind_is_dropped(orErrorIllegalAddress);
 }

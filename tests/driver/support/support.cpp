@@ -34,6 +34,9 @@ std::string describe(orError_t code) {
 }
 
 void DriverTest::SetUp() {
+  int count = 0;
+  OR_ASSERT_OK(orGetDeviceCount(&count));
+  ASSERT_GE(count, 2) << "the tests need OPENREG_DEVICES=2, the default";
   OR_ASSERT_OK(orSetDevice(0));
   before_ = counters();
 }

@@ -29,6 +29,7 @@ bool forget_oldest(Context* newest) {
 }  // namespace
 
 Status Device::begin(Context** context) {
+  used_.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
   *context = current_.load(std::memory_order_acquire);
   if (*context != nullptr) return {};

@@ -35,6 +35,9 @@ class Device {
     return current_.load(std::memory_order_acquire);
   }
 
+  // Whether anybody has asked for a life, also if it is still being made.
+  bool was_used() const { return used_.load(std::memory_order_acquire); }
+
   // Ends the life and begins another. If that is not possible, the device is as
   // if it had never been used.
   Status reset();
@@ -48,6 +51,7 @@ class Device {
   const Config& config_;
   const int index_;
   std::atomic<Context*> current_{nullptr};
+  std::atomic<bool> used_{false};
 
   std::mutex mutex_;
   uint64_t next_epoch_ = 1;  // guarded by mutex_

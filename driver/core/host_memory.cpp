@@ -17,6 +17,7 @@ uintptr_t to_address(const void* pointer) {
 
 Status HostMemory::open() {
   if (heap_.load(std::memory_order_acquire) != nullptr) return {};
+  used_.store(true, std::memory_order_release);
   const std::lock_guard lock(open_mutex_);
   if (owned_heap_ != nullptr) return {};
   const size_t space = usable_address_space();
@@ -73,6 +74,7 @@ Status HostMemory::add_range(void* pointer, size_t size) {
                    "ptr=%p, size=%zu is not memory of this process", pointer,
                    size);
   }
+  used_.store(true, std::memory_order_release);
   const std::lock_guard lock(ranges_mutex_);
   if (overlaps_arena(address, size) || overlaps_range(address, size)) {
     return failure(orErrorInvalidValue,

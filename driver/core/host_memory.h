@@ -45,6 +45,9 @@ class HostMemory {
 
   size_t live() const;
 
+  // Whether anybody has asked for pinned memory.
+  bool was_used() const { return used_.load(std::memory_order_acquire); }
+
  private:
   struct Range {
     size_t size;
@@ -56,6 +59,8 @@ class HostMemory {
   bool overlaps_arena(uintptr_t address, size_t size) const;
   std::optional<Block> find_range(uintptr_t address) const;
   bool overlaps_range(uintptr_t address, size_t size) const;
+
+  std::atomic<bool> used_{false};
 
   std::mutex open_mutex_;
   Mapping arena_;  // guarded by open_mutex_ until heap_ is set

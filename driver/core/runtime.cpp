@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -37,10 +38,12 @@ Runtime::Runtime() : status_(read_config(&config_)) {
 // counted the devices has nothing that could go wrong.
 void Runtime::at_fork_in_child() {
   Runtime& runtime = get();
-  for (const auto& device : runtime.devices_) {
-    if (device->context_if_open() == nullptr) continue;
-    runtime.state_.store(RuntimeState::kForked, std::memory_order_release);
-  }
+  const bool used =
+      runtime.host_memory_.was_used() ||
+      std::any_of(runtime.devices_.begin(), runtime.devices_.end(),
+                  [](const auto& d) { return d->was_used(); });
+  if (!used) return;
+  runtime.state_.store(RuntimeState::kForked, std::memory_order_release);
 }
 
 // Runs before the static destructors of the libraries that kernels use: those

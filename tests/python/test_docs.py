@@ -1,0 +1,60 @@
+"""What the documents say about files, code and settings is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DRIVER_PAGE = ROOT / "docs" / "driver.md"
+
+
+def ids(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids(DOCUMENTS))
+def test_links_lead_to_files(document: Path):
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text())
+    local = [link for link in links if "://" not in link]
+    missing = [link for link in local if not (document.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_architecture_names_files_that_exist():
+    """Paths in backticks are relative to the root or to driver/."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    paths = re.findall(r"`((?:\w+/)+\w+\.\w+)`", text)
+    assert len(paths) > 10
+    missing = [
+        path
+        for path in paths
+        if not (ROOT / path).exists() and not (ROOT / "driver" / path).exists()
+    ]
+    assert missing == []
+
+
+def test_c_code_in_the_documents_is_code_that_is_built():
+    """Every C block stands in an example, to the letter."""
+    sources = [path.read_text() for path in ROOT.glob("examples/**/*.[ch]")]
+    blocks = re.findall(r"```c\n(.*?)```", DRIVER_PAGE.read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert any(block in source for source in sources), block
+
+
+def test_every_variable_is_in_the_table_of_settings():
+    code = (ROOT / "driver" / "core" / "config.cpp").read_text()
+    read_by_the_driver = set(re.findall(r'"(OPENREG_[A-Z_]+)"', code))
+    rows = re.findall(r"^\| `(OPENREG_[A-Z_]+)` \|", DRIVER_PAGE.read_text(), re.M)
+    assert set(rows) == read_by_the_driver
+    assert len(rows) == len(read_by_the_driver)
+
+
+def test_every_public_header_is_in_the_table_of_headers():
+    headers = {path.name for path in (ROOT / "include" / "openreg").glob("*.h")}
+    named = set(
+        re.findall(r"\]\(\.\./include/openreg/(\w+\.h)\)", DRIVER_PAGE.read_text())
+    )
+    assert headers - named == {"defs.h", "openreg.h"}

@@ -112,6 +112,15 @@ Status bad_handle(const char* kind, const char* argument, const void* handle) {
                  argument, handle, kind);
 }
 
+Status require_open(const Context& owner, const void* pointer,
+                    const char* argument) {
+  if (!owner.is_closed()) [[likely]]
+    return {};
+  return failure(orErrorInvalidValue,
+                 "%s=%p was allocated before device %d was reset", argument,
+                 pointer, owner.device());
+}
+
 Status locate(const void* pointer, size_t count, const char* argument,
               Location* location) {
   OPENREG_RETURN_IF_ERROR(require(pointer, argument));
@@ -121,16 +130,12 @@ Status locate(const void* pointer, size_t count, const char* argument,
                    argument, pointer, count);
   }
   Runtime& runtime = Runtime::get();
-  location->place.pointer = const_cast<void*>(pointer);
+  location->memory.pointer = const_cast<void*>(pointer);
   Context* const owner = runtime.find_owner(pointer);
   if (owner != nullptr) {
     location->type = orMemoryTypeDevice;
-    location->place.owner = owner;
-    if (owner->is_closed()) {
-      return failure(orErrorInvalidValue,
-                     "%s=%p was allocated before device %d was reset", argument,
-                     pointer, owner->device());
-    }
+    location->memory.owner = owner;
+    OPENREG_RETURN_IF_ERROR(require_open(*owner, pointer, argument));
     const auto block = owner->memory().heap().find(address);
     if (block && block->contains(address, count)) return {};
     return failure(orErrorInvalidValue,

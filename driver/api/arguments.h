@@ -56,13 +56,34 @@ Status find_event(orEvent_t handle, const char* argument, EventRef* event);
 Status find_module(orModule_t handle, ModuleRef* module);
 Status find_function(orFunction_t handle, FunctionRef* function);
 
+// Puts a new object of `context` into its table and stores the handle. If the
+// device is reset meanwhile, the object is refused.
+//   orErrorOutOfMemory    the table is full
+//   orErrorInvalidDevice  another thread resets the device
+template <typename T>
+Status add_object(HandleTable<T>& table, std::shared_ptr<T> object,
+                  const Context& context, void** handle) {
+  *handle = table.insert(std::move(object), context.device(), context.epoch());
+  if (*handle == nullptr) {
+    return failure(orErrorOutOfMemory, "there are too many objects");
+  }
+  // Closed before the reset looked for objects, or found by it.
+  if (!context.is_closed()) return {};
+  table.remove(*handle);
+  return being_reset(context.device());
+}
+
 // Says why a handle is refused.
 Status bad_handle(const char* kind, const char* argument, const void* handle);
+
+//   orErrorInvalidValue  `pointer` is from before the reset of its device
+Status require_open(const Context& owner, const void* pointer,
+                    const char* argument);
 
 // What a range of addresses is.
 struct Location {
   orMemoryType type = orMemoryTypeUnregistered;
-  Place place;
+  MemoryRef memory;
 
   bool is_device() const { return type == orMemoryTypeDevice; }
   bool is_pageable() const { return type == orMemoryTypeUnregistered; }

@@ -1,7 +1,4 @@
 // Copies and fills; the rest of openreg/memory.h is in memory.cpp.
-#include <initializer_list>
-#include <utility>
-
 #include "api/arguments.h"
 #include "api/entry.h"
 #include "openreg/memory.h"
@@ -23,7 +20,7 @@ Status check_side(const Location& location, bool must_be_device,
                   const char* argument, orMemcpyKind kind) {
   if (location.is_device() == must_be_device) return {};
   return failure(orErrorInvalidValue, "%s=%p is %s memory, against kind=%d",
-                 argument, location.place.pointer,
+                 argument, location.memory.pointer,
                  location.is_device() ? "device" : "host",
                  static_cast<int>(kind));
 }
@@ -36,18 +33,6 @@ Status check_kind(const Location& dst, const Location& src, orMemcpyKind kind) {
       kind == orMemcpyDeviceToHost || kind == orMemcpyDeviceToDevice;
   OPENREG_RETURN_IF_ERROR(check_side(dst, to_device, "dst", kind));
   return check_side(src, from_device, "src", kind);
-}
-
-// Submits a copy or fill, and lets the owners of the memory know of it if they
-// are other devices.
-Status submit(Stream& stream, Command command, Payload payload, Urgency urgency,
-              std::initializer_list<Place> places) {
-  OPENREG_RETURN_IF_ERROR(stream.submit(std::move(command), payload, urgency));
-  for (const Place& place : places) {
-    if (place.owner == nullptr || place.owner == &stream.context()) continue;
-    place.owner->note_visit(stream.fence());
-  }
-  return {};
 }
 
 // `blocking` is orMemcpy, which returns when the bytes have arrived.
@@ -65,23 +50,21 @@ Status copy(void* dst, const void* src, size_t count, orMemcpyKind kind,
   OPENREG_RETURN_IF_ERROR(locate(dst, count, "dst", &to));
   OPENREG_RETURN_IF_ERROR(locate(src, count, "src", &from));
   OPENREG_RETURN_IF_ERROR(check_kind(to, from, kind));
-  const CopyCommand command{to.place, from.place, count};
+  const CopyCommand command{to.memory, from.memory, count};
   if (to.is_device() && from.is_device()) {
-    return submit(*stream, command, {}, urgency_of(count),
-                  {to.place, from.place});
+    return stream->submit(command, {}, urgency_of(count));
   }
   if (!blocking && to.is_device() && from.is_pageable() &&
       count <= kSmallCopy) {
-    return submit(*stream, CopyCommand{to.place, {}, count},
-                  {static_cast<const std::byte*>(src), count}, Urgency::kCheap,
-                  {to.place});
+    return stream->submit(CopyCommand{to.memory, {}, count},
+                          {static_cast<const std::byte*>(src), count},
+                          Urgency::kCheap);
   }
   if (blocking || to.is_pageable() || from.is_pageable()) {
     Completion completion;
     return stream->run(command, {}, completion);
   }
-  return submit(*stream, command, {}, urgency_of(count),
-                {to.place, from.place});
+  return stream->submit(command, {}, urgency_of(count));
 }
 
 Status check_owner(void* pointer, size_t count, const char* argument,
@@ -90,7 +73,7 @@ Status check_owner(void* pointer, size_t count, const char* argument,
   if (count == 0) return {};
   Location location;
   OPENREG_RETURN_IF_ERROR(locate(pointer, count, argument, &location));
-  const Context* const owner = location.place.owner;
+  const Context* const owner = location.memory.owner;
   if (owner != nullptr && owner->device() == device) return {};
   return failure(orErrorInvalidValue, "%s=%p is not memory of %s=%d", argument,
                  pointer, device_argument, device);
@@ -117,12 +100,13 @@ Status fill(void* ptr, int value, size_t count, orStream_t stream_handle,
     return failure(orErrorInvalidValue,
                    "ptr=%p is neither device nor pinned memory", ptr);
   }
-  const FillCommand command{to.place, count, static_cast<unsigned char>(value)};
+  const FillCommand command{to.memory, count,
+                            static_cast<unsigned char>(value)};
   if (blocking && !to.is_device()) {
     Completion completion;
     return stream->run(command, {}, completion);
   }
-  return submit(*stream, command, {}, urgency_of(count), {to.place});
+  return stream->submit(command, {}, urgency_of(count));
 }
 
 }  // namespace

@@ -115,9 +115,16 @@ orError_t orDeviceDisablePeerAccess(int peerDevice) {
     OPENREG_RETURN_IF_ERROR(require_device(peerDevice, "peerDevice"));
     Context* context = nullptr;
     OPENREG_RETURN_IF_ERROR(current_context(&context));
-    if (context->set_access(peerDevice, false)) return {};
-    return failure(orErrorInvalidValue, "peerDevice=%d: access is not enabled",
-                   peerDevice);
+    if (!context->may_access(peerDevice)) {
+      return failure(orErrorInvalidValue,
+                     "peerDevice=%d: access is not enabled", peerDevice);
+    }
+    // What was launched before may still use the peer's memory, which does not
+    // wait for this device any more when access has ended.
+    context->synchronize();
+    context->set_access(peerDevice, false);
+    context->synchronize();
+    return {};
   });
 }
 

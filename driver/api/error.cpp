@@ -1,7 +1,9 @@
 #include "openreg/error.h"
 
 #include <array>
-#include <string>
+#include <cstdio>
+#include <type_traits>
+#include <utility>
 
 #include "api/entry.h"
 
@@ -37,28 +39,24 @@ const ErrorText& find_text(orError_t error) {
   return index < kErrors.size() ? kErrors[index] : kUnrecognized;
 }
 
+// Plain memory, so that it can be used to the very end of a thread: destructors
+// of the program's own objects may still call the driver.
 struct LastError {
   orError_t code = orSuccess;
-  std::string message;
+  std::array<char, 1024> message{};
 };
+static_assert(std::is_trivially_destructible_v<LastError>);
 
-LastError& last_error() {
-  thread_local LastError error;
-  return error;
-}
+thread_local constinit LastError last_error;
 
 }  // namespace
 
 namespace openreg::api {
 
 orError_t finish(const char* function, const Status& status) noexcept {
-  LastError& last = last_error();
-  last.code = status.code();
-  try {
-    last.message = std::string(function) + ": " + status.message();
-  } catch (const std::bad_alloc&) {
-    last.message.clear();
-  }
+  last_error.code = status.code();
+  std::snprintf(last_error.message.data(), last_error.message.size(), "%s: %s",
+                function, status.message().c_str());
   return status.code();
 }
 
@@ -69,9 +67,9 @@ const char* orGetErrorName(orError_t error) { return find_text(error).name; }
 const char* orGetErrorString(orError_t error) { return find_text(error).text; }
 
 orError_t orGetLastError(void) {
-  return std::exchange(last_error().code, orSuccess);
+  return std::exchange(last_error.code, orSuccess);
 }
 
-orError_t orPeekAtLastError(void) { return last_error().code; }
+orError_t orPeekAtLastError(void) { return last_error.code; }
 
-const char* orGetLastErrorMessage(void) { return last_error().message.c_str(); }
+const char* orGetLastErrorMessage(void) { return last_error.message.data(); }

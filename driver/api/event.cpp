@@ -19,12 +19,10 @@ Status create_event(orEvent_t* event, unsigned int flags) {
   }
   Context* context = nullptr;
   OPENREG_RETURN_IF_ERROR(current_context(&context));
-  void* const handle =
-      Runtime::get().events().insert(std::make_shared<Event>(*context, flags),
-                                     context->device(), context->epoch());
-  if (handle == nullptr) {
-    return failure(orErrorOutOfMemory, "there are too many events");
-  }
+  void* handle = nullptr;
+  OPENREG_RETURN_IF_ERROR(add_object(Runtime::get().events(),
+                                     std::make_shared<Event>(*context, flags),
+                                     *context, &handle));
   *event = static_cast<orEvent_t>(handle);
   return {};
 }

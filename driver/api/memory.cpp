@@ -26,11 +26,7 @@ orError_t orFree(void* ptr) {
     if (owner == nullptr) {
       return failure(orErrorInvalidValue, "ptr=%p is not device memory", ptr);
     }
-    if (owner->is_closed()) {
-      return failure(orErrorInvalidValue,
-                     "ptr=%p was allocated before device %d was reset", ptr,
-                     owner->device());
-    }
+    OPENREG_RETURN_IF_ERROR(require_open(*owner, ptr, "ptr"));
     const auto address = reinterpret_cast<uintptr_t>(ptr);
     if (!owner->memory().heap().begin_free(address)) {
       return failure(orErrorInvalidValue,
@@ -56,11 +52,7 @@ orError_t orMallocHost(void** ptr, size_t size) {
 orError_t orFreeHost(void* ptr) {
   return call(__func__, [&]() -> Status {
     if (ptr == nullptr) return {};
-    Runtime& runtime = Runtime::get();
-    OPENREG_RETURN_IF_ERROR(runtime.host_memory().begin_free(ptr));
-    runtime.synchronize_all();
-    runtime.host_memory().end_free(ptr);
-    return {};
+    return Runtime::get().free_host(ptr);
   });
 }
 
@@ -112,7 +104,7 @@ orError_t orPointerGetAttributes(orPointerAttributes* attributes,
     if (runtime.find_owner(ptr) != nullptr) {
       Location location;
       OPENREG_RETURN_IF_ERROR(locate(ptr, 1, "ptr", &location));
-      Context& owner = *location.place.owner;
+      Context& owner = *location.memory.owner;
       block = owner.memory().heap().find(address);
       result.type = orMemoryTypeDevice;
       result.device = owner.device();

@@ -47,19 +47,6 @@ Status launch(orFunction_t handle, const void* args, size_t size,
                         urgency);
 }
 
-Status add_module(Context& context, std::shared_ptr<ModuleImage> image,
-                  orModule_t* module) {
-  void* const handle = Runtime::get().modules().insert(
-      std::make_shared<Module>(context, std::move(image),
-                               /*is_builtin=*/false),
-      context.device(), context.epoch());
-  if (handle == nullptr) {
-    return failure(orErrorOutOfMemory, "there are too many modules");
-  }
-  *module = static_cast<orModule_t>(handle);
-  return {};
-}
-
 }  // namespace
 
 orError_t orModuleLoad(orModule_t* module, const char* path) {
@@ -70,7 +57,14 @@ orError_t orModuleLoad(orModule_t* module, const char* path) {
     OPENREG_RETURN_IF_ERROR(current_context(&context));
     std::shared_ptr<ModuleImage> image;
     OPENREG_RETURN_IF_ERROR(context->engine().load_module(path, &image));
-    return add_module(*context, std::move(image), module);
+    void* handle = nullptr;
+    OPENREG_RETURN_IF_ERROR(
+        add_object(Runtime::get().modules(),
+                   std::make_shared<Module>(*context, std::move(image),
+                                            /*is_builtin=*/false),
+                   *context, &handle));
+    *module = static_cast<orModule_t>(handle);
+    return {};
   });
 }
 
@@ -122,12 +116,11 @@ orError_t orModuleGetFunction(orFunction_t* function, orModule_t module,
       OPENREG_RETURN_IF_ERROR(found->image().find(name, &kernel));
       Context& context = found->context();
       HandleTable<Function>& functions = Runtime::get().functions();
-      void* const added = functions.insert(
+      void* added = nullptr;
+      OPENREG_RETURN_IF_ERROR(add_object(
+          functions,
           std::make_shared<Function>(context, std::move(kernel), module),
-          context.device(), context.epoch());
-      if (added == nullptr) {
-        return failure(orErrorOutOfMemory, "there are too many functions");
-      }
+          context, &added));
       handle = found->add_function(name, added);
       if (handle != added) functions.remove(added);
     }
@@ -170,6 +163,7 @@ orError_t orLaunchKernelSync(orFunction_t function, const void* args,
     OPENREG_RETURN_IF_ERROR(
         check_launch(function, args, size, stream, &found_function, &found));
     Completion completion;
+    completion.wants_reply = true;
     completion.reply = {static_cast<std::byte*>(reply), replyCapacity};
     OPENREG_RETURN_IF_ERROR(found->run(LaunchCommand{found_function->kernel},
                                        to_payload(args, size), completion));

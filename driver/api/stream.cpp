@@ -14,17 +14,13 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
   Context* context = nullptr;
   OPENREG_RETURN_IF_ERROR(current_context(&context));
   auto created = context->create_stream(flags, priority);
-  if (created == nullptr) {
-    return failure(orErrorInvalidDevice,
-                   "device %d is being reset by another thread",
-                   context->device());
-  }
-  const Queue* const queue = &created->queue();
-  void* const handle = Runtime::get().streams().insert(
-      std::move(created), context->device(), context->epoch());
-  if (handle == nullptr) {
+  const Queue& queue = created->queue();
+  void* handle = nullptr;
+  const Status status = add_object(Runtime::get().streams(), std::move(created),
+                                   *context, &handle);
+  if (!status.ok()) {
     context->retire(queue);
-    return failure(orErrorOutOfMemory, "there are too many streams");
+    return status;
   }
   *stream = static_cast<orStream_t>(handle);
   return {};
@@ -56,7 +52,7 @@ orError_t orStreamDestroy(orStream_t stream) {
     }
     const auto destroyed = Runtime::get().streams().remove(stream);
     if (destroyed == nullptr) return bad_handle("stream", "stream", stream);
-    destroyed->context().retire(&destroyed->queue());
+    destroyed->context().retire(destroyed->queue());
     return {};
   });
 }
@@ -91,7 +87,7 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event,
     if (!fence || is_done(*fence) || fence->queue.get() == &found->queue()) {
       return {};
     }
-    return found->submit_mark(WaitCommand{*std::move(fence)});
+    return found->submit_async(WaitCommand{*std::move(fence)});
   });
 }
 
@@ -100,7 +96,7 @@ orError_t orLaunchHostFunc(orStream_t stream, orHostFn_t fn, void* userData) {
     if (fn == nullptr) return failure(orErrorInvalidValue, "fn is null");
     StreamRef found;
     OPENREG_RETURN_IF_ERROR(found.find(stream));
-    return found->submit_mark(HostCommand{fn, userData});
+    return found->submit_async(HostCommand{fn, userData});
   });
 }
 

@@ -82,8 +82,8 @@ orError_t orTestingGateHold(orTestingGate_t gate, orStream_t stream,
     OPENREG_RETURN_IF_ERROR(
         found->context().engine().builtin_module()->find("gate", &kernel));
     const orTestingGateArgs args{state, occupy};
-    return found->submit_mark(LaunchCommand{std::move(kernel)},
-                              std::as_bytes(std::span(&args, 1)));
+    return found->submit_async(LaunchCommand{std::move(kernel)},
+                               std::as_bytes(std::span(&args, 1)));
   });
 }
 
@@ -112,11 +112,7 @@ orError_t orTestingGateDestroy(orTestingGate_t gate) {
   return call(__func__, [&]() -> Status {
     if (!GateList::get().remove(gate)) return bad_gate(gate);
     open_gate(*reinterpret_cast<GateState*>(gate));
-    Runtime& runtime = Runtime::get();
-    OPENREG_RETURN_IF_ERROR(runtime.host_memory().begin_free(gate));
-    runtime.synchronize_all();
-    runtime.host_memory().end_free(gate);
-    return {};
+    return Runtime::get().free_host(gate);
   });
 }
 

@@ -42,7 +42,7 @@ struct Timestamp {
 };
 
 // An address and whose memory it is: a device's, or the host's if null.
-struct Place {
+struct MemoryRef {
   void* pointer = nullptr;
   Context* owner = nullptr;
 };
@@ -54,13 +54,13 @@ struct LaunchCommand {
 
 // Copies bytes; a source without a pointer means the payload.
 struct CopyCommand {
-  Place dst;
-  Place src;
+  MemoryRef dst;
+  MemoryRef src;
   size_t count;
 };
 
 struct FillCommand {
-  Place dst;
+  MemoryRef dst;
   size_t count;
   unsigned char value;
 };
@@ -90,7 +90,8 @@ using Payload = std::span<const std::byte>;
 // device before the command counts as done, read afterwards.
 struct Completion {
   Status status;
-  std::span<std::byte> reply;  // room for a kernel's reply
+  bool wants_reply = false;    // otherwise a kernel's reply is dropped
+  std::span<std::byte> reply;  // room for it
   size_t reply_size = 0;
 };
 

@@ -98,6 +98,14 @@ Status read_memory(int devices, size_t* memory) {
   return {};
 }
 
+// Where the address space is limited, half of what is left is for the program
+// and the devices share the other half. Taken once, so that all get the same.
+size_t read_address_share(int devices) {
+  const size_t space = usable_address_space();
+  if (space == SIZE_MAX || devices == 0) return SIZE_MAX;
+  return space / 2 / static_cast<size_t>(devices);
+}
+
 struct Unit {
   const char* name;
   size_t bytes;
@@ -142,6 +150,7 @@ Status read_config(Config* config) {
   OPENREG_RETURN_IF_ERROR(read_devices(&config->devices));
   OPENREG_RETURN_IF_ERROR(
       read_memory(config->devices, &config->memory_per_device));
+  config->address_share = read_address_share(config->devices);
   OPENREG_RETURN_IF_ERROR(read_errors(&config->errors));
   OPENREG_RETURN_IF_ERROR(
       read_flag("OPENREG_LAUNCH_BLOCKING", &config->launch_blocking));

@@ -20,6 +20,7 @@ enum class ErrorMode {
 struct Config {
   int devices = 2;
   size_t memory_per_device = 0;  // bytes, a multiple of kMemoryGrain
+  size_t address_share = 0;      // address space that one device may take
   ErrorMode errors = ErrorMode::kEarly;
   bool launch_blocking = false;
   bool fault_handler = true;

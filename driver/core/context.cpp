@@ -1,7 +1,6 @@
 #include "core/context.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/stream.h"
@@ -20,25 +19,13 @@ Context::Context(const Config& config, int device, uint64_t epoch,
 
 Context::~Context() = default;
 
-std::shared_ptr<Stream> Context::make_stream(unsigned int flags, int priority,
-                                             bool is_default) {
-  std::shared_ptr<Queue> queue = engine_->create_queue(priority);
-  auto stream =
-      std::make_shared<Stream>(*this, queue, flags, priority, is_default);
-  queues_.push_back({std::move(queue), stream->is_blocking()});
-  return stream;
-}
-
 std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
                                                int priority) {
-  FinishedQueues finished;  // goes after the lock
-  const std::lock_guard lock(mutex_);
-  if (is_closed()) return nullptr;
-  finished = reap();
-  auto stream = make_stream(
-      flags, std::clamp(priority, kGreatestPriority, kLeastPriority),
-      /*is_default=*/false);
-  if (stream->is_blocking()) blocking_streams_.fetch_add(1);
+  const int clamped = std::clamp(priority, kGreatestPriority, kLeastPriority);
+  std::shared_ptr<Queue> queue = engine_->create_queue(clamped);
+  auto stream = std::make_shared<Stream>(*this, queue, flags, clamped,
+                                         /*is_default=*/false);
+  queues_.add(std::move(queue), stream->is_blocking());
   return stream;
 }
 
@@ -47,100 +34,51 @@ Stream& Context::default_stream() {
   if (stream != nullptr) return *stream;
   const std::lock_guard lock(mutex_);
   if (owned_default_stream_ == nullptr) {
-    owned_default_stream_ =
-        make_stream(orStreamDefault, kLeastPriority, /*is_default=*/true);
+    std::shared_ptr<Queue> queue = engine_->create_queue(kLeastPriority);
+    owned_default_stream_ = std::make_shared<Stream>(
+        *this, queue, orStreamDefault, kLeastPriority, /*is_default=*/true);
+    queues_.add(std::move(queue), /*blocking=*/false);
     default_stream_.store(owned_default_stream_.get(),
                           std::memory_order_release);
   }
   return *owned_default_stream_;
 }
 
-void Context::retire(const Queue* queue) {
-  FinishedQueues finished;  // goes after the lock
-  const std::lock_guard lock(mutex_);
-  for (Entry& entry : queues_) {
-    if (entry.queue.get() != queue) continue;
-    entry.retired = true;
-    entry.queue->retire();
-  }
-  finished = reap();
+namespace {
+
+// Makes `stream` wait for a point of another one.
+Status hold(const Stream& stream, Fence fence) {
+  uint64_t sequence = 0;
+  return stream.queue().submit(WaitCommand{std::move(fence)}, {},
+                               Urgency::kQueued, nullptr, &sequence);
 }
 
-Context::FinishedQueues Context::reap() {
-  FinishedQueues finished;
-  std::erase_if(queues_, [&](Entry& entry) {
-    if (!entry.retired || !entry.queue->idle()) return false;
-    if (entry.blocking) blocking_streams_.fetch_sub(1);
-    finished.add(std::move(entry.queue));
-    return true;
-  });
-  return finished;
-}
-
-std::vector<std::shared_ptr<Queue>> Context::all_queues() {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Queue>> result;
-  result.reserve(queues_.size());
-  for (const Entry& entry : queues_) result.push_back(entry.queue);
-  return result;
-}
-
-void Context::synchronize() {
-  // First all targets, then all waits: work that comes later is not waited for.
-  std::vector<Fence> fences;
-  for (auto& queue : all_queues()) {
-    const uint64_t target = queue->submitted();
-    fences.push_back({std::move(queue), target});
-  }
-  for (const Fence& fence : fences) fence.queue->wait(fence.sequence);
-  fences.clear();
-  FinishedQueues finished;  // goes after the lock
-  const std::lock_guard lock(mutex_);
-  finished = reap();
-}
+}  // namespace
 
 Status Context::order(const Stream& stream) {
-  if (blocking_streams_.load(std::memory_order_acquire) == 0) [[likely]]
+  if (!queues_.has_blocking()) [[likely]]
     return {};
-  std::vector<Fence> fences;
   if (stream.is_blocking()) {
     const Stream* first = default_stream_.load(std::memory_order_acquire);
-    if (first != nullptr) fences.push_back(first->fence());
-  } else if (stream.is_default()) {
-    const std::lock_guard lock(mutex_);
-    for (const Entry& entry : queues_) {
-      if (!entry.blocking) continue;
-      fences.push_back({entry.queue, entry.queue->submitted()});
-    }
+    if (first == nullptr || first->queue().idle()) return {};
+    return hold(stream, first->fence());
   }
-  for (Fence& fence : fences) {
-    if (is_done(fence)) continue;
-    uint64_t sequence = 0;
-    OPENREG_RETURN_IF_ERROR(stream.queue().submit(WaitCommand{std::move(fence)},
-                                                  {}, Urgency::kQueued, nullptr,
-                                                  &sequence));
+  if (!stream.is_default()) return {};
+  for (Fence& fence : queues_.busy_blocking()) {
+    OPENREG_RETURN_IF_ERROR(hold(stream, std::move(fence)));
   }
   return {};
 }
 
 void Context::close() {
   closed_.store(true, std::memory_order_release);
-  for (const auto& queue : all_queues()) queue->close();
+  queues_.close();
   {
-    std::vector<Entry> entries;  // go after the lock
-    std::vector<Fence> visits;
+    std::vector<Fence> visits;  // go after the lock
     const std::lock_guard lock(mutex_);
-    entries.swap(queues_);
     visits.swap(visits_);
   }
   memory_.close();
-}
-
-bool Context::stop(std::chrono::nanoseconds limit) {
-  closed_.store(true, std::memory_order_release);
-  bool all = true;
-  for (const auto& queue : all_queues()) all = queue->close(&limit) && all;
-  return all;
 }
 
 void Context::note_visit(Fence fence) {

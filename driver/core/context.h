@@ -12,6 +12,7 @@
 #include "core/device_memory.h"
 #include "core/engine.h"
 #include "core/failure_state.h"
+#include "core/queue_list.h"
 
 namespace openreg {
 
@@ -33,8 +34,8 @@ class Context {
   ~Context();
 
   // Reserves the addresses; see DeviceMemory::open.
-  Status open(size_t address_share) {
-    return memory_.open(config_.memory_per_device, address_share);
+  Status open() {
+    return memory_.open(config_.memory_per_device, config_.address_share);
   }
 
   const Config& config() const { return config_; }
@@ -46,25 +47,24 @@ class Context {
   FailureState& failures() { return failures_; }
   Engine& engine() { return *engine_; }
 
-  // Creates a stream; null if the context is closed. Its queue stays with the
-  // context until it is idle after retire().
+  // Creates a stream. One of a closed context refuses all work. The queue stays
+  // with the context until retire() and its work are done.
   std::shared_ptr<Stream> create_stream(unsigned int flags, int priority);
   Stream& default_stream();
-  void retire(const Queue* queue);
+  void retire(const Queue& queue) { queues_.retire(queue); }
 
   // Waits until everything that was submitted before is done.
-  void synchronize();
+  void synchronize() { queues_.wait(); }
 
   // Makes `stream` wait for what an action on it has to follow by the rules of
   // the default stream; see orStreamDefault.
   Status order(const Stream& stream);
 
-  // Ends this life: drops queued work, waits for running kernels, frees all
-  // memory.
+  // Ends this life: drops queued work, waits for what runs, frees all memory.
   void close();
   // The same for the end of the program, without freeing, and not for longer
   // than `limit`. Returns whether nothing runs any more.
-  bool stop(std::chrono::nanoseconds limit);
+  bool stop(std::chrono::nanoseconds limit) { return queues_.stop(limit); }
   bool is_closed() const { return closed_.load(std::memory_order_acquire); }
 
   // Whether kernels here may use the memory of `device`.
@@ -80,38 +80,7 @@ class Context {
   void wait_for_visits();
 
  private:
-  struct Entry {
-    std::shared_ptr<Queue> queue;
-    bool blocking;         // made with orStreamDefault
-    bool retired = false;  // its stream was destroyed
-  };
-
-  // Queues that are no longer needed: their threads end with this, which takes
-  // a moment and has to be done without the lock. Somebody may still hold one
-  // for its number.
-  class FinishedQueues {
-   public:
-    FinishedQueues() = default;
-    FinishedQueues(FinishedQueues&&) = default;
-    FinishedQueues& operator=(FinishedQueues&&) = default;
-    ~FinishedQueues() {
-      for (const auto& queue : queues_) queue->close();
-    }
-    void add(std::shared_ptr<Queue> queue) {
-      queues_.push_back(std::move(queue));
-    }
-
-   private:
-    std::vector<std::shared_ptr<Queue>> queues_;
-  };
-
   static uint64_t bit(int device) { return uint64_t{1} << device; }
-
-  std::vector<std::shared_ptr<Queue>> all_queues();
-  std::shared_ptr<Stream> make_stream(unsigned int flags, int priority,
-                                      bool is_default);
-  // Takes the retired queues that are idle out of the list. Requires mutex_.
-  FinishedQueues reap();
 
   const Config& config_;
   const int device_;
@@ -120,15 +89,14 @@ class Context {
   DeviceMemory memory_;
   FailureState failures_;
   std::unique_ptr<Engine> engine_;
+  QueueList queues_;
   std::atomic<uint64_t> peers_{0};
   std::atomic<bool> closed_{false};
-  std::atomic<int> blocking_streams_{0};
   std::atomic<Stream*> default_stream_{nullptr};
 
   std::mutex mutex_;
-  std::vector<Entry> queues_;                     // guarded by mutex_
-  std::vector<Fence> visits_;                     // guarded by mutex_
   std::shared_ptr<Stream> owned_default_stream_;  // guarded by mutex_
+  std::vector<Fence> visits_;                     // guarded by mutex_
 };
 
 }  // namespace openreg

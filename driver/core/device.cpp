@@ -3,19 +3,10 @@
 #include <memory>
 
 #include "core/fault_report.h"
-#include "core/system_memory.h"
 
 namespace openreg {
 
 namespace {
-
-// The address space that one device may take where it is limited: what is left
-// after half has been set aside for the program, divided by the devices.
-size_t address_share(const Config& config) {
-  const size_t space = usable_address_space();
-  if (space == SIZE_MAX) return SIZE_MAX;
-  return space / 2 / static_cast<size_t>(config.devices);
-}
 
 // Gives the addresses of the oldest life that still has some back.
 bool forget_oldest(Context* newest) {
@@ -33,23 +24,24 @@ Status Device::begin(Context** context) {
   const std::lock_guard lock(mutex_);
   *context = current_.load(std::memory_order_acquire);
   if (*context != nullptr) return {};
-  OPENREG_RETURN_IF_ERROR(begin_locked(last_));
-  *context = last_;
-  return {};
+  return begin_locked(context);
 }
 
-Status Device::begin_locked(Context* previous) {
-  auto context =
-      std::make_unique<Context>(config_, index_, next_epoch_, previous);
-  Status status = context->open(address_share(config_));
-  while (!status.ok() && forget_oldest(previous)) {
-    status = context->open(address_share(config_));
+Status Device::begin_locked(Context** context) {
+  Context* const previous = newest();
+  auto next = std::make_unique<Context>(config_, index_, next_epoch_, previous);
+  const size_t wanted = previous != nullptr ? previous->memory().limit() : 0;
+  Status status = next->open();
+  while ((!status.ok() || next->memory().limit() < wanted) &&
+         forget_oldest(previous)) {
+    status = next->open();
   }
   OPENREG_RETURN_IF_ERROR(std::move(status));
   if (config_.fault_handler) install_fault_report();
   ++next_epoch_;
-  last_ = context.release();
-  current_.store(last_, std::memory_order_release);
+  *context = next.release();
+  newest_.store(*context, std::memory_order_release);
+  current_.store(*context, std::memory_order_release);
   return {};
 }
 
@@ -59,7 +51,8 @@ Status Device::reset() {
   if (old == nullptr) return {};
   old->close();
   current_.store(nullptr, std::memory_order_release);
-  return begin_locked(old);
+  Context* fresh = nullptr;
+  return begin_locked(&fresh);
 }
 
 }  // namespace openreg

@@ -35,6 +35,9 @@ class Device {
     return current_.load(std::memory_order_acquire);
   }
 
+  // The newest life, also if it has ended; null if there was none.
+  Context* newest() const { return newest_.load(std::memory_order_acquire); }
+
   // Whether anybody has asked for a life, also if it is still being made.
   bool was_used() const { return used_.load(std::memory_order_acquire); }
 
@@ -44,18 +47,18 @@ class Device {
 
  private:
   Status begin(Context** context);
-  // Makes the next life, giving up old addresses if there is no room. Requires
-  // mutex_.
-  Status begin_locked(Context* previous);
+  // Makes the next life, giving up old addresses if there is no room for one as
+  // large as the last. Requires mutex_.
+  Status begin_locked(Context** context);
 
   const Config& config_;
   const int index_;
-  std::atomic<Context*> current_{nullptr};
+  std::atomic<Context*> current_{nullptr};  // null between two lives
+  std::atomic<Context*> newest_{nullptr};
   std::atomic<bool> used_{false};
 
   std::mutex mutex_;
   uint64_t next_epoch_ = 1;  // guarded by mutex_
-  Context* last_ = nullptr;  // the newest, also if closed; guarded by mutex_
 };
 
 }  // namespace openreg

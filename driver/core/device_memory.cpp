@@ -18,6 +18,11 @@ constexpr size_t kRoom = 4;
 
 }  // namespace
 
+Status being_reset(int device) {
+  return failure(orErrorInvalidDevice,
+                 "device %d is being reset by another thread", device);
+}
+
 Status DeviceMemory::open(size_t limit, size_t share) {
   const size_t most = share == SIZE_MAX ? SIZE_MAX : share / 2;
   size_t size = std::min(limit * kRoom, most / kMemoryGrain * kMemoryGrain);
@@ -68,10 +73,7 @@ Status DeviceMemory::allocate(size_t size, void** pointer) {
     *pointer = reinterpret_cast<void*>(*address);
     return {};
   }
-  if (!visit().owns_lock()) {
-    return failure(orErrorInvalidDevice,
-                   "device %d is being reset by another thread", device_);
-  }
+  if (!visit().owns_lock()) return being_reset(device_);
   return failure(orErrorOutOfMemory,
                  "device %d has not enough memory: asked for %zu bytes, %zu of "
                  "%zu bytes are free, %zu of them in one piece",
@@ -88,9 +90,11 @@ std::shared_lock<std::shared_mutex> DeviceMemory::visit() const {
 std::string DeviceMemory::describe(const void* pointer) const {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const Trace trace = heap_->trace(address, /*patient=*/true);
-  if (trace.kind == Trace::Kind::kNever) {
-    return format_string("memory of device %d that was never allocated",
-                         device_);
+  if (trace.block.size == 0) {
+    return format_string("memory of device %d that %s", device_,
+                         trace.kind == Trace::Kind::kNever
+                             ? "was never allocated"
+                             : "belongs to no live allocation");
   }
   return format_string(
       "%zu bytes into a %s allocation of %zu bytes at %p on device %d",

@@ -22,6 +22,9 @@ namespace openreg {
 // A reset makes new ranges; the old device range stays reserved, so that an
 // old pointer never names new memory.
 
+// The failure of a call that meets a reset by another thread.
+Status being_reset(int device);
+
 // Thread-safe after open().
 class DeviceMemory {
  public:

@@ -13,13 +13,13 @@ Status Event::record(Stream& stream) {
   Record record;
   if (has_timing()) {
     record.stamp = std::make_shared<Timestamp>();
-    OPENREG_RETURN_IF_ERROR(
-        stream.submit_mark(StampCommand{record.stamp}, {}, Urgency::kCheap));
+    OPENREG_RETURN_IF_ERROR(stream.submit_async(
+        StampCommand{record.stamp}, {}, Urgency::kCheap, &record.fence));
   } else {
     OPENREG_RETURN_IF_ERROR(context_.failures().take());
     OPENREG_RETURN_IF_ERROR(context_.order(stream));
+    record.fence = stream.fence();
   }
-  record.fence = stream.fence();
   const std::lock_guard lock(mutex_);
   latest_ = std::move(record);
   return {};

@@ -78,6 +78,10 @@ void describe(const Context& life, uintptr_t address) {
     line.text(", memory from before the device was reset");
   } else if (trace.kind == Trace::Kind::kNever) {
     line.text(", memory that was never allocated");
+  } else if (trace.kind == Trace::Kind::kBusy) {
+    line.text(", whose heap is in use: the allocation can't be looked up");
+  } else if (trace.block.size == 0) {
+    line.text(", memory that belongs to no live allocation");
   } else {
     line.text(", ")
         .number(address - trace.block.base)

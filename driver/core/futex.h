@@ -8,6 +8,10 @@
 
 namespace openreg {
 
+// How often those who wait on the device's side look whether their work has
+// been cancelled.
+inline constexpr std::chrono::milliseconds kCancelPoll{5};
+
 // Sleeps while `word` holds `expected`; wakes up for futex_wake_all, for a
 // signal, or for no reason. Callers look at their condition in a loop.
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected);

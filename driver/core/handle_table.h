@@ -87,7 +87,9 @@ class HandleTable {
     if (handle.handle_kind() != kind_) return {};
     Slot* slot = slot_at(handle.index);
     if (slot == nullptr || !acquire(*slot, handle.generation)) return {};
-    return {this, slot};
+    Ref ref(this, slot);
+    if (slot->handle.to_pointer() != pointer) return {};
+    return ref;
   }
 
   // Makes the handle invalid. The object goes when its last user is done.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/futex.h"
+
 namespace openreg {
 
 namespace {
@@ -10,6 +12,12 @@ namespace {
 // Freed memory that stays with the process, so that the next allocation needs
 // no system call and no new pages.
 constexpr size_t kKeepBytes = size_t{256} << 20;
+
+// Freed blocks that reports can tell about.
+constexpr size_t kRememberedBlocks = 1024;
+
+// How often a report asks for the lock: about a millisecond.
+constexpr int kImpatientTries = 20'000;
 
 constexpr size_t round_up(size_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
@@ -21,7 +29,8 @@ Heap::Heap(uintptr_t base, size_t size, size_t limit, GiveBack give_back)
     : base_(base),
       size_(size),
       limit_(limit),
-      give_back_(std::move(give_back)) {
+      give_back_(std::move(give_back)),
+      highest_(base) {
   add_piece(base, {size, 0});
 }
 
@@ -42,6 +51,7 @@ std::optional<uintptr_t> Heap::allocate(size_t size) {
     add_piece(address + extent, {piece.size - extent, rest_used});
   }
   allocated_ += extent;
+  highest_ = std::max(highest_, address + extent);
   return address;
 }
 
@@ -69,6 +79,7 @@ void Heap::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   live_.clear();
+  freed_ = {};
   free_.clear();
   by_size_.clear();
   allocated_ = 0;
@@ -93,19 +104,18 @@ Trace Heap::trace(uintptr_t address, bool patient) const {
   std::shared_lock lock(mutex_, std::defer_lock);
   if (patient) {
     lock.lock();
-  } else if (!lock.try_lock()) {
-    return {};
+  } else {
+    for (int i = 0; i < kImpatientTries && !lock.try_lock(); ++i) spin_pause();
+    if (!lock.owns_lock()) return {Trace::Kind::kBusy, {}};
   }
   if (const auto block = find_locked(address)) {
     return {Trace::Kind::kLive, *block};
   }
-  const size_t known = std::min(freed_count_, freed_.size());
-  for (size_t age = 1; age <= known; ++age) {
-    const FreedBlock& freed = freed_[(freed_count_ - age) % freed_.size()];
-    const Block block{freed.base, freed.size};
+  for (size_t age = 1; age <= freed_.size(); ++age) {
+    const Block& block = freed_[(freed_count_ - age) % freed_.size()];
     if (block.contains(address, 1)) return {Trace::Kind::kFreed, block};
   }
-  return {};
+  return {address < highest_ ? Trace::Kind::kFreed : Trace::Kind::kNever, {}};
 }
 
 size_t Heap::available() const {
@@ -167,7 +177,13 @@ void Heap::give_back_excess() {
 }
 
 void Heap::remember(uintptr_t base, size_t size) {
-  freed_[freed_count_++ % freed_.size()] = {base, size};
+  const Block block{base, size};
+  if (freed_.size() < kRememberedBlocks) {
+    freed_.push_back(block);
+  } else {
+    freed_[freed_count_ % kRememberedBlocks] = block;
+  }
+  ++freed_count_;
 }
 
 }  // namespace openreg

@@ -2,7 +2,6 @@
 // behind the addresses: it never touches them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <set>
 #include <shared_mutex>
 #include <utility>
+#include <vector>
 
 namespace openreg {
 
@@ -30,9 +30,14 @@ struct Block {
 
 // What an address was or is.
 struct Trace {
-  enum class Kind { kNever, kFreed, kLive };
+  enum class Kind {
+    kNever,  // never allocated
+    kFreed,  // freed; the block is known if it was lately
+    kLive,
+    kBusy,  // not known: the heap is in use
+  };
   Kind kind = Kind::kNever;
-  Block block;
+  Block block;  // its size is 0 if it is not known
 };
 
 // Hands out addresses, best fit, and finds the allocation of an address.
@@ -66,7 +71,7 @@ class Heap {
   std::optional<Block> find(uintptr_t address) const;
 
   // Says what is known of an address. For reports: with `patient` false it
-  // gives up instead of waiting for the lock.
+  // gives up after a while instead of waiting for the lock.
   Trace trace(uintptr_t address, bool patient) const;
 
   bool covers(uintptr_t address) const { return address - base_ < size_; }
@@ -86,10 +91,6 @@ class Heap {
     // About so many bytes hold memory. An estimate: blocks are cut from the
     // front of a piece, so the part that was never used is at its end.
     size_t used_before;
-  };
-  struct FreedBlock {
-    uintptr_t base = 0;
-    size_t size = 0;
   };
   using LiveMap = std::map<uintptr_t, LiveBlock>;
   using FreeMap = std::map<uintptr_t, FreePiece>;
@@ -113,9 +114,9 @@ class Heap {
   size_t allocated_ = 0;                            // guarded by mutex_
   size_t kept_ = 0;      // sum of used_before over free_; guarded by mutex_
   bool closed_ = false;  // guarded by mutex_
-  std::array<FreedBlock, 1024>
-      freed_;               // a ring, for reports; guarded by mutex_
-  size_t freed_count_ = 0;  // guarded by mutex_
+  uintptr_t highest_;  // nothing from here on was ever used; guarded by mutex_
+  std::vector<Block> freed_;  // a ring of the latest; guarded by mutex_
+  size_t freed_count_ = 0;    // guarded by mutex_
 };
 
 }  // namespace openreg

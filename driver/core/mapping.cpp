@@ -39,6 +39,7 @@ Mapping::Mapping(Mapping&& other) noexcept
       size_(std::exchange(other.size_, 0)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  const Mapping old(std::move(*this));  // goes at the end of this function
   std::swap(start_, other.start_);
   std::swap(length_, other.length_);
   std::swap(address_, other.address_);

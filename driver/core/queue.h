@@ -38,13 +38,19 @@ class Queue : public std::enable_shared_from_this<Queue> {
   virtual void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) = 0;
 
   // Refuses new commands; what is queued still runs, and then the queue's
-  // thread ends.
+  // thread ends. Returns at once.
   virtual void retire() = 0;
 
-  // Drops what is queued, asks the running kernel to end, and refuses new
-  // commands. Returns when nothing runs any more, or, with a limit, when that
-  // has passed: then false.
-  virtual bool close(const std::chrono::nanoseconds* limit = nullptr) = 0;
+  // The same, but drops what is queued and asks the running kernel to end.
+  virtual void cancel() = 0;
+
+  // After either of the two: waits until nothing runs any more and the thread
+  // has ended.
+  virtual void join() = 0;
+
+  // After cancel(), at the end of the program: waits for the queue's own thread
+  // alone, and not for longer than `deadline`. Returns whether it has ended.
+  virtual bool join_until(std::chrono::steady_clock::time_point deadline) = 0;
 
   const Timeline& timeline() const { return timeline_; }
   uint64_t submitted() const {

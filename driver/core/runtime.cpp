@@ -28,8 +28,10 @@ Runtime::Runtime() : status_(read_config(&config_)) {
     devices_.push_back(std::make_unique<Device>(config_, index));
   }
   pthread_atfork(nullptr, nullptr, at_fork_in_child);
-  std::atexit(at_exit);
+  stop_before_later_exit_handlers();
 }
+
+void Runtime::stop_before_later_exit_handlers() { std::atexit(at_exit); }
 
 // Note [Forked children]
 // A child has the memory of its parent but none of its threads: a lock may be
@@ -46,8 +48,10 @@ void Runtime::at_fork_in_child() {
   runtime.state_.store(RuntimeState::kForked, std::memory_order_release);
 }
 
-// Runs before the static destructors of the libraries that kernels use: those
-// were loaded, and so registered, earlier.
+// Exit handlers and static destructors run in the reverse order in which they
+// were registered. So this one is registered again behind each module that is
+// loaded, and ends the workers before the destructors of the module, and of the
+// libraries that it brought, run. The first call does the work.
 void Runtime::at_exit() {
   Runtime& runtime = get();
   if (runtime.state() != RuntimeState::kRunning) return;
@@ -65,7 +69,7 @@ void Runtime::at_exit() {
 
 Context* Runtime::find_owner(const void* pointer) {
   for (const auto& device : devices_) {
-    for (Context* life = device->context_if_open(); life != nullptr;
+    for (Context* life = device->newest(); life != nullptr;
          life = life->previous()) {
       if (life->memory().covers(pointer)) return life;
     }
@@ -88,6 +92,13 @@ void* Runtime::builtin_module(Context& context) {
 size_t Runtime::live_modules() {
   const std::lock_guard lock(builtin_mutex_);
   return modules_.live() - builtin_modules_.size();
+}
+
+Status Runtime::free_host(void* pointer) {
+  OPENREG_RETURN_IF_ERROR(host_memory_.begin_free(pointer));
+  synchronize_all();
+  host_memory_.end_free(pointer);
+  return {};
 }
 
 void Runtime::synchronize_all() {

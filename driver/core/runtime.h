@@ -50,6 +50,13 @@ class Runtime {
   // Modules that users have loaded.
   size_t live_modules();
 
+  // Has the workers end, when the program does, before the exit handlers and
+  // static destructors that were registered so far.
+  static void stop_before_later_exit_handlers();
+
+  // Frees pinned memory after all work that may use it.
+  Status free_host(void* pointer);
+
   // Waits for all work of every device that was used.
   void synchronize_all();
   // Waits for all work that can use memory of `context`.

@@ -1,5 +1,6 @@
 #include "core/stream.h"
 
+#include <array>
 #include <utility>
 
 #include "core/context.h"
@@ -15,26 +16,52 @@ Status Stream::submit(Command command, Payload payload, Urgency urgency) {
     Completion completion;
     return run(std::move(command), payload, completion);
   }
-  return submit_mark(std::move(command), payload, urgency);
+  return submit_async(std::move(command), payload, urgency);
 }
 
-Status Stream::submit_mark(Command command, Payload payload, Urgency urgency) {
-  OPENREG_RETURN_IF_ERROR(context_.failures().take());
-  OPENREG_RETURN_IF_ERROR(context_.order(*this));
-  uint64_t sequence = 0;
-  return queue_->submit(std::move(command), payload, urgency, nullptr,
-                        &sequence);
+Status Stream::submit_async(Command command, Payload payload, Urgency urgency,
+                            Fence* fence) {
+  Fence own;
+  return enqueue(std::move(command), payload, urgency, nullptr,
+                 fence != nullptr ? fence : &own);
 }
 
 Status Stream::run(Command command, Payload payload, Completion& completion) {
-  OPENREG_RETURN_IF_ERROR(context_.failures().take());
-  OPENREG_RETURN_IF_ERROR(context_.order(*this));
-  uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(queue_->submit(
-      std::move(command), payload, Urgency::kWaited, &completion, &sequence));
-  queue_->wait(sequence);
+  Fence fence;
+  OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), payload, Urgency::kWaited,
+                                  &completion, &fence));
+  queue_->wait(fence.sequence);
   OPENREG_RETURN_IF_ERROR(completion.status);
   return context_.failures().take();
+}
+
+namespace {
+
+// The devices whose memory a command uses; null where it is the host's.
+std::array<Context*, 2> owners_of(const Command& command) {
+  if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+    return {copy->dst.owner, copy->src.owner};
+  }
+  if (const auto* fill = std::get_if<FillCommand>(&command)) {
+    return {fill->dst.owner, nullptr};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Stream::enqueue(Command command, Payload payload, Urgency urgency,
+                       Completion* completion, Fence* fence) {
+  OPENREG_RETURN_IF_ERROR(context_.failures().take());
+  OPENREG_RETURN_IF_ERROR(context_.order(*this));
+  const std::array<Context*, 2> owners = owners_of(command);
+  OPENREG_RETURN_IF_ERROR(queue_->submit(std::move(command), payload, urgency,
+                                         completion, &fence->sequence));
+  fence->queue = queue_;
+  for (Context* const owner : owners) {
+    if (owner != nullptr && owner != &context_) owner->note_visit(*fence);
+  }
+  return {};
 }
 
 Status Stream::synchronize() {

@@ -38,10 +38,11 @@ class Stream {
   Status submit(Command command, Payload payload = {},
                 Urgency urgency = Urgency::kQueued);
 
-  // Submits something that takes no time of its own (a wait, a mark, a host
-  // function, a gate) and is never waited for.
-  Status submit_mark(Command command, Payload payload = {},
-                     Urgency urgency = Urgency::kQueued);
+  // The same, never waiting: for what takes no time of its own (a wait, a mark,
+  // a host function, a gate). Stores the point behind it in `fence`, if given.
+  Status submit_async(Command command, Payload payload = {},
+                      Urgency urgency = Urgency::kQueued,
+                      Fence* fence = nullptr);
 
   // Submits work and waits for it. Its own failure is returned; then that of
   // earlier work. `completion` may bring room for a reply.
@@ -53,6 +54,11 @@ class Stream {
   Status query() const;
 
  private:
+  // Tells an earlier failure, or hands the command to the queue and lets other
+  // devices know whose memory it uses.
+  Status enqueue(Command command, Payload payload, Urgency urgency,
+                 Completion* completion, Fence* fence);
+
   Context& context_;
   const std::shared_ptr<Queue> queue_;
   const unsigned int flags_;

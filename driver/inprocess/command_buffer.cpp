@@ -93,7 +93,7 @@ void CommandBuffer::pop() {
   // is consumed, because the producer may still link to it.
   entry->command = HostCommand{};
   popped_.fetch_add(kHeader + round_up(entry->payload_size),
-                    std::memory_order_relaxed);
+                    std::memory_order_release);
   Chunk* const chunk = last_->chunk;
   last_ = entry;
   if (chunk != entry->chunk) return_chunk(chunk);

@@ -49,8 +49,9 @@ class CommandBuffer {
 
   // Bytes that are in the list. Any thread.
   size_t pending_bytes() const {
-    return pushed_.load(std::memory_order_relaxed) -
-           popped_.load(std::memory_order_relaxed);
+    // In this order: what was popped had been pushed before.
+    const size_t popped = popped_.load(std::memory_order_acquire);
+    return pushed_.load(std::memory_order_relaxed) - popped;
   }
 
  private:

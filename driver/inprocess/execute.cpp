@@ -1,10 +1,12 @@
 // What each command does when its turn has come.
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "core/call_scope.h"
+#include "core/futex.h"
 #include "inprocess/kernel_call.h"
 #include "inprocess/worker_queue.h"
 
@@ -12,22 +14,20 @@ namespace openreg {
 
 namespace {
 
-// How often a stream that waits for another looks whether it should give up.
-constexpr std::chrono::milliseconds kLookAround{5};
-
 // The bytes that a place names, held there while a copy is at work.
 class Bytes {
  public:
-  Bytes(const Place& place, const Context& own) : pointer_(place.pointer) {
-    if (place.owner == nullptr) return;
-    if (place.owner != &own) {
-      visit_ = place.owner->memory().visit();
+  Bytes(const MemoryRef& memory, const Context& own)
+      : pointer_(memory.pointer) {
+    if (memory.owner == nullptr) return;
+    if (memory.owner != &own) {
+      visit_ = memory.owner->memory().visit();
       if (!visit_.owns_lock()) {
-        gone_ = place.owner;
+        gone_ = memory.owner;
         return;
       }
     }
-    pointer_ = place.owner->memory().view(place.pointer);
+    pointer_ = memory.owner->memory().view(memory.pointer);
   }
 
   void* get() const { return pointer_; }
@@ -59,18 +59,10 @@ void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
                       bool has_place) {
   Status status = dropped();
   if (status.ok()) {
-    if (const auto* launch = std::get_if<LaunchCommand>(&command)) {
-      status = execute(*launch, payload, completion, has_place);
-    } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
-      status = execute(*copy, payload);
-    } else if (const auto* fill = std::get_if<FillCommand>(&command)) {
-      status = execute(*fill);
-    } else if (const auto* host = std::get_if<HostCommand>(&command)) {
-      status = execute(*host);
-    } else if (const auto* wait = std::get_if<WaitCommand>(&command)) {
-      status = execute(*wait);
-    } else if (const auto* stamp = std::get_if<StampCommand>(&command)) {
-      status = execute(*stamp);
+    try {
+      status = dispatch(command, payload, completion, has_place);
+    } catch (const std::bad_alloc&) {
+      status = Status(orErrorOutOfMemory, "no host memory");
     }
     const bool is_sticky = context_.failures().is_sticky(status.code());
     if (!status.ok() && (completion == nullptr || is_sticky)) {
@@ -82,12 +74,35 @@ void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
   if (completion != nullptr) completion->status = std::move(status);
 }
 
+Status WorkerQueue::dispatch(Command& command, Payload payload,
+                             Completion* completion, bool has_place) {
+  if (const auto* launch = std::get_if<LaunchCommand>(&command)) {
+    return execute(*launch, payload, completion, has_place);
+  }
+  if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+    return execute(*copy, payload);
+  }
+  if (const auto* fill = std::get_if<FillCommand>(&command)) {
+    return execute(*fill);
+  }
+  if (const auto* host = std::get_if<HostCommand>(&command)) {
+    return execute(*host);
+  }
+  if (const auto* wait = std::get_if<WaitCommand>(&command)) {
+    return execute(*wait);
+  }
+  return execute(std::get<StampCommand>(command));
+}
+
 Status WorkerQueue::execute(const LaunchCommand& command, Payload payload,
                             Completion* completion, bool has_place) {
   const DeviceCodeScope scope;
   KernelCall call(context_, places_, priority_, cancelled_, payload,
                   completion);
-  return call.run(*command.kernel, has_place);
+  call.enter(has_place);
+  // While it waited for its place, the device may have been reset.
+  OPENREG_RETURN_IF_ERROR(dropped());
+  return call.run(*command.kernel);
 }
 
 Status WorkerQueue::execute(const CopyCommand& command, Payload payload) {
@@ -131,7 +146,7 @@ Status WorkerQueue::execute(const HostCommand& command) {
 
 Status WorkerQueue::execute(const WaitCommand& command) {
   const Timeline& other = command.fence.queue->timeline();
-  while (!other.wait_for(command.fence.sequence, kLookAround)) {
+  while (!other.wait_for(command.fence.sequence, kCancelPoll)) {
     if (!dropped().ok()) break;
   }
   return {};

@@ -30,11 +30,9 @@ struct KernelCall::Entry {
     return self(context).is_cancelled() ? 1 : 0;
   }
   static void begin_wait(orKernelContext* context) {
-    self(context).places_.release();
+    self(context).leave_place();
   }
-  static void end_wait(orKernelContext* context) {
-    self(context).places_.acquire(self(context).priority_);
-  }
+  static void end_wait(orKernelContext* context) { self(context).take_place(); }
 };
 
 constexpr orKernelInterface KernelCall::kInterface = {
@@ -58,11 +56,14 @@ KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
       cancelled_(cancelled),
       completion_(completion) {}
 
-Status KernelCall::run(const Kernel& kernel, bool has_place) {
-  if (!has_place) places_.acquire(priority_);
-  const orError_t returned = call_code(kernel);
-  places_.release();
-  return result(kernel, returned);
+void KernelCall::take_place() {
+  if (!has_place_) places_.acquire(priority_);
+  has_place_ = true;
+}
+
+void KernelCall::leave_place() {
+  if (has_place_) places_.release();
+  has_place_ = false;
 }
 
 orError_t KernelCall::call_code(const Kernel& kernel) {
@@ -155,7 +156,7 @@ orError_t KernelCall::keep_failure(orError_t code, std::string message) {
 }
 
 orError_t KernelCall::keep_reply(const void* data, size_t bytes) {
-  if (completion_ == nullptr) return orSuccess;
+  if (completion_ == nullptr || !completion_->wants_reply) return orSuccess;
   if (bytes > completion_->reply.size()) {
     return keep_failure(
         orErrorInvalidValue,

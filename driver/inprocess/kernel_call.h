@@ -21,9 +21,20 @@ class KernelCall : public orKernelContext {
              const std::atomic<bool>& cancelled, Payload payload,
              Completion* completion);
 
-  // Takes a place on the device, or brings one that is taken already, runs the
-  // kernel, and leaves the place. Returns the kernel's failure with its name.
-  Status run(const Kernel& kernel, bool has_place);
+  // Leaves the place.
+  ~KernelCall() { leave_place(); }
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& operator=(const KernelCall&) = delete;
+
+  // Takes a place on the device, waiting for it; or owns from now on one that
+  // the caller has taken.
+  void enter(bool has_place) {
+    has_place_ = has_place;
+    take_place();
+  }
+
+  // Runs the kernel. Returns its failure with its name.
+  Status run(const Kernel& kernel) { return result(kernel, call_code(kernel)); }
 
  private:
   struct Visit {
@@ -40,6 +51,9 @@ class KernelCall : public orKernelContext {
   // Keeps a peer's memory in place until the kernel ends.
   bool visit(const Context& peer);
   bool is_cancelled() const;
+  // Takes and leaves a place, if that is a change.
+  void take_place();
+  void leave_place();
   orError_t keep_failure(orError_t code, std::string message);
   orError_t keep_reply(const void* data, size_t bytes);
   // Calls the kernel's code. An exception that leaves it is a failure.
@@ -52,6 +66,7 @@ class KernelCall : public orKernelContext {
   const int priority_;
   const std::atomic<bool>& cancelled_;
   Completion* const completion_;
+  bool has_place_ = false;
   Status failure_;
   std::vector<Visit> visits_;  // at most one for each peer
 };

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/runtime.h"
 #include "kernels/builtin.h"
 
 namespace openreg {
@@ -90,6 +91,7 @@ Status load_shared_object(const char* path,
   }
   auto object = std::make_shared<SharedObject>(path, library);
   OPENREG_RETURN_IF_ERROR(object->check_version());
+  Runtime::stop_before_later_exit_handlers();
   *image = std::move(object);
   return {};
 }

@@ -50,7 +50,10 @@ WorkerQueue::WorkerQueue(Context& context, ExecutionPlaces& places,
                          int priority)
     : context_(context), places_(places), priority_(priority) {}
 
-WorkerQueue::~WorkerQueue() { close(nullptr); }
+WorkerQueue::~WorkerQueue() {
+  cancel();
+  join();
+}
 
 Status WorkerQueue::submit(Command command, Payload payload, Urgency urgency,
                            Completion* completion, uint64_t* sequence) {
@@ -60,7 +63,11 @@ Status WorkerQueue::submit(Command command, Payload payload, Urgency urgency,
       return status;
     }
   }
-  hold_back();
+  // Marks and waits take next to no room, and their callers are promised that
+  // they don't block.
+  const bool is_mark = std::holds_alternative<WaitCommand>(command) ||
+                       std::holds_alternative<StampCommand>(command);
+  if (!is_mark) hold_back();
   return enqueue(std::move(command), payload, completion, sequence);
 }
 
@@ -124,7 +131,7 @@ Status WorkerQueue::enqueue(Command command, Payload payload,
 
 void WorkerQueue::hold_back() {
   while (buffer_.pending_bytes() > kMostPendingBytes) {
-    wait(timeline_.value() + 1, WaitStyle::kSpin);
+    wait(std::min(timeline_.value() + 1, submitted()), WaitStyle::kSpin);
   }
 }
 
@@ -156,21 +163,31 @@ void WorkerQueue::retire() {
   wake();
 }
 
-bool WorkerQueue::close(const std::chrono::nanoseconds* limit) {
+void WorkerQueue::cancel() {
   cancelled_.store(true, std::memory_order_seq_cst);
   retire();
-  if (limit != nullptr) {
-    // The end of the program: other threads may go on, only the worker matters.
-    if (!worker_.joinable()) return true;
-    if (finished_.load() == 0) futex_wait_for(finished_, 0, *limit);
-    if (finished_.load() == 0) return false;
+}
+
+void WorkerQueue::join() {
+  {
+    const std::lock_guard lock(join_mutex_);
+    if (worker_.joinable()) worker_.join();
   }
-  if (worker_.joinable()) worker_.join();
-  if (limit == nullptr) {
-    // A thread that helps or runs a command of its own leaves first.
-    const std::lock_guard lock(run_mutex_);
-    run_until(UINT64_MAX);
+  // A thread that helps or runs a command of its own leaves first. What it left
+  // in the buffer is dropped.
+  const std::lock_guard lock(run_mutex_);
+  run_until(UINT64_MAX);
+}
+
+bool WorkerQueue::join_until(std::chrono::steady_clock::time_point deadline) {
+  const std::lock_guard lock(join_mutex_);
+  if (!worker_.joinable()) return true;
+  while (finished_.load() == 0) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return false;
+    futex_wait_for(finished_, 0, left);
   }
+  worker_.join();
   return true;
 }
 

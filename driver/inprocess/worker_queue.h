@@ -38,7 +38,9 @@ class WorkerQueue final : public Queue {
                 Completion* completion, uint64_t* sequence) override;
   void wait(uint64_t target, WaitStyle style) override;
   void retire() override;
-  bool close(const std::chrono::nanoseconds* limit) override;
+  void cancel() override;
+  void join() override;
+  bool join_until(std::chrono::steady_clock::time_point deadline) override;
 
  private:
   // Runs a command on the calling thread if that is allowed now. Returns
@@ -55,6 +57,8 @@ class WorkerQueue final : public Queue {
   // Runs one command and settles its result. Requires run_mutex_.
   void run(Command& command, Payload payload, Completion* completion,
            bool has_place);
+  Status dispatch(Command& command, Payload payload, Completion* completion,
+                  bool has_place);
   Status execute(const LaunchCommand& command, Payload payload,
                  Completion* completion, bool has_place);
   Status execute(const CopyCommand& command, Payload payload);
@@ -81,7 +85,10 @@ class WorkerQueue final : public Queue {
   // Producers. submitted_ changes only under it.
   std::mutex submit_mutex_;
   CommandBuffer buffer_;  // its producer's end
-  std::thread worker_;    // guarded by submit_mutex_ until retired_
+  std::thread worker_;    // guarded by submit_mutex_, after retire() by
+                          // join_mutex_
+
+  std::mutex join_mutex_;
 
   // The one who runs commands: the buffer's other end and the timeline.
   std::mutex run_mutex_;

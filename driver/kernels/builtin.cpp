@@ -11,9 +11,6 @@ namespace openreg {
 
 namespace {
 
-// How often a kernel that waits looks whether it should give up.
-constexpr std::chrono::milliseconds kLookAround{5};
-
 orError_t run_empty(orKernelContext* /*ctx*/) { return orSuccess; }
 
 orError_t run_copy(orKernelContext* ctx) {
@@ -87,7 +84,7 @@ orError_t run_gate(orKernelContext* ctx) {
   gate->arrived.fetch_add(1);
   futex_wake_all(gate->arrived);
   while (gate->open.load() == 0 && orKernelIsCancelled(ctx) == 0) {
-    futex_wait_for(gate->open, 0, kLookAround);
+    futex_wait_for(gate->open, 0, kCancelPoll);
   }
   if (args->occupy == 0) orKernelEndWait(ctx);
   return orSuccess;

@@ -1,5 +1,5 @@
-// The kernels that every device has. They are written against openreg/kernel.h
-// alone, as those of a module are.
+// The kernels that every device has. As those of a module they know nothing of
+// the driver but openreg/kernel.h; they share the futex with it.
 #pragma once
 
 #include <atomic>

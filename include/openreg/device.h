@@ -76,7 +76,8 @@ OPENREG_API orError_t orDeviceCanAccessPeer(int* canAccess, int device,
 OPENREG_API orError_t orDeviceEnablePeerAccess(int peerDevice,
                                                unsigned int flags);
 
-/* Takes the permission back.
+/* Takes the permission back. Waits for all work that was submitted to the
+ * current device before.
  *   orErrorInvalidValue    access was not enabled
  *   orErrorInvalidDevice   no such device */
 OPENREG_API orError_t orDeviceDisablePeerAccess(int peerDevice);

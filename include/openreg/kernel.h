@@ -52,8 +52,9 @@ struct orKernelContext {
 };
 
 /* The code of a kernel. Anything but orSuccess is a failure of the launch, and
- * so is a C++ exception: orErrorIllegalAddress is sticky, every other code is
- * delivered as itself. */
+ * so is a C++ exception. The code is delivered as it is; orErrorIllegalAddress
+ * and orErrorDeviceLost are sticky; orErrorNotReady and numbers that are no
+ * orError_t count as orErrorLaunchFailure. */
 typedef orError_t (*orKernelFn)(orKernelContext* ctx);
 
 typedef struct orKernelEntry {
@@ -122,7 +123,8 @@ static inline int orKernelIsCancelled(orKernelContext* ctx) {
   return ctx->interface->isCancelled(ctx);
 }
 
-/* Between these two the kernel only waits: others may run in its place. */
+/* Between these two the kernel only waits: others may run in its place. A
+ * kernel that returns in between is fine. */
 static inline void orKernelBeginWait(orKernelContext* ctx) {
   ctx->interface->beginWait(ctx);
 }

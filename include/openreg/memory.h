@@ -93,10 +93,11 @@ OPENREG_API orError_t orMemcpy(void* dst, const void* src, size_t count,
                                orMemcpyKind kind);
 
 /* Copies `count` bytes in the order of `stream`. Between device and pinned
- * memory it returns at once. From pageable memory it returns when the source
- * may be changed: at once for up to 64 KiB, else after the stream has got
- * there. To pageable memory it returns when the bytes have arrived. Errors as
- * orMemcpy, and orErrorInvalidHandle for `stream`. */
+ * memory it returns at once (but see orLaunchKernel for a stream that is full).
+ * From pageable memory it returns when the source may be changed: at once for
+ * up to 64 KiB, else after the stream has got there. To pageable memory it
+ * returns when the bytes have arrived. Errors as orMemcpy, and
+ * orErrorInvalidHandle for `stream`. */
 OPENREG_API orError_t orMemcpyAsync(void* dst, const void* src, size_t count,
                                     orMemcpyKind kind, orStream_t stream);
 

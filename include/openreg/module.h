@@ -35,10 +35,10 @@ typedef struct orLaunchConfig {
  *                          of the kernel ABI */
 OPENREG_API orError_t orModuleLoad(orModule_t* module, const char* path);
 
-/* Gives the module that every device has: `empty`, `copy`, `fill`, and the
- * kernels of openreg/testing.h. It need not be unloaded, and cannot be; it goes
- * with a reset, as every module.
- *   orErrorInvalidValue    `module` is null */
+/* Gives the module that every device has: `empty`, `copy`, `fill`, and kernels
+ * for tests; openreg/testing.h has their arguments. It need not be unloaded,
+ * and cannot be; it goes with a reset, as every module. orErrorInvalidValue
+ * `module` is null */
 OPENREG_API orError_t orModuleGetBuiltin(orModule_t* module);
 
 /* Unloads `module`; its functions are refused from then on. Waits for all work
@@ -74,10 +74,11 @@ OPENREG_API orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
 /* Runs a kernel in the order of `stream`, waits for it, and gives back its
  * reply: up to `replyCapacity` bytes at `reply`, the length in `*replySize`
  * (which may be null). The failure of this kernel is returned here, by its own
- * code; of earlier work too, as with orStreamSynchronize.
+ * code; of earlier work too, as with orStreamSynchronize: what is at `reply` is
+ * then not to be used.
  *   orErrorInvalidValue    as orLaunchKernel; `reply` is null with
- *                          `replyCapacity` > 0; or the kernel's reply was
- * longer than that, in which case nothing is stored */
+ *                          `replyCapacity` > 0; or the reply was longer than
+ *                          that, and nothing is stored */
 OPENREG_API orError_t orLaunchKernelSync(orFunction_t function,
                                          const void* args, size_t size,
                                          orStream_t stream, void* reply,

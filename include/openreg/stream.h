@@ -72,7 +72,8 @@ OPENREG_API orError_t orStreamWaitEvent(orStream_t stream,
 
 /* Runs `fn(userData)` on the host after the work submitted before, and holds
  * back the work submitted after until it returns. Not called if the device has
- * a sticky failure by then. Reports earlier failures.
+ * a sticky failure by then. Blocks only as orLaunchKernel does. Reports earlier
+ * failures.
  *   orErrorInvalidHandle  `stream` is not a live stream
  *   orErrorInvalidValue   `fn` is null */
 OPENREG_API orError_t orLaunchHostFunc(orStream_t stream, orHostFn_t fn,

@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 source tools/common.sh
 
 stage "release: configure" configure release
-stage "release: build" cmake --build --preset release
+stage "release: build" cmake --build --preset release --target openreg_driver_bench
 stage "driver: measure" python benchmarks/report.py \
   build/release/benchmarks/openreg_driver_bench "$@"

@@ -298,6 +298,33 @@ TEST_F(PeerCopyTest, MemcpyPeerAsyncRunsInTheOrderOfItsStream) {
   expect_arrived();
 }
 
+TEST_F(PeerCopyTest, FreeWaitsForACopyThatABlockedCallOfAnotherDeviceMakes) {
+  char* block = nullptr;
+  {
+    const OnDevice one(1);
+    block = device_malloc(kSize);
+    OR_EXPECT_OK(orMemset(block, 7, kSize));
+    OR_EXPECT_OK(orDeviceSynchronize());
+  }
+  const Stream stream;
+  Gate gate;
+  gate.hold(stream);
+  gate.await();
+  Bytes bytes(kSize);
+  Background copy([&] {
+    OR_EXPECT_OK(orMemcpyAsync(bytes.data(), block, kSize, orMemcpyDeviceToHost,
+                               stream));
+  });
+  copy.settle();
+  Background free([block] { OR_EXPECT_OK(orFree(block)); });
+  free.settle();
+  EXPECT_FALSE(copy.done());
+  EXPECT_FALSE(free.done());
+  gate.open();
+  copy.join();
+  EXPECT_EQ(bytes, Bytes(kSize, 7));
+}
+
 TEST_F(PeerCopyTest, MemcpyPeerWithinOneDeviceIsACopy) {
   const OnDevice one(1);
   DeviceBuffer<char> other(kSize);

@@ -222,6 +222,37 @@ TEST_F(EventTest, SynchronizeIsBoundToTheRecordThatWasTheLatest) {
   }
 }
 
+TEST_F(EventTest, RecordsAndWaitsReturnOnAStreamThatMakesLaunchesWait) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const std::vector<char> args(kMiB);
+  const orFunction_t empty = builtin("empty");
+  Stream full;
+  Stream other;
+  Event event;
+  Event other_event(orEventDisableTiming);
+  Gate gate;
+  gate.hold(full);
+  gate.hold(other);
+  gate.await(2);
+  OR_EXPECT_OK(orEventRecord(other_event, other));
+  Background filler([&] {
+    for (int i = 0; i < 20; ++i) {
+      OR_EXPECT_OK(orLaunchKernel(empty, args.data(), kMiB, full));
+    }
+  });
+  filler.settle();
+  EXPECT_FALSE(filler.done());
+  Background caller([&] {
+    OR_EXPECT_OK(orEventRecord(event, full));
+    OR_EXPECT_OK(orStreamWaitEvent(full, other_event, 0));
+  });
+  caller.settle();
+  EXPECT_TRUE(caller.done());
+  gate.open();
+  caller.join();
+  OR_EXPECT_OK(orEventSynchronize(event));
+}
+
 TEST_F(EventTest, TheRecordOfADestroyedStreamIsReached) {
   Event event;
   Gate gate;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -350,18 +351,16 @@ TEST_F(FaultReportTest, AnIgnoredSignalStillKills) {
   expect_report(child, "live allocation of 100 bytes");
 }
 
+// Touches, and recovers if that faults.
+void touch_and_recover(const void* ptr) {
+  if (sigsetjmp(recovery, 1) == 0) touch(ptr);
+}
+
 OPENREG_CHILD(earlier_recovering_handler) {
   install(recover);
   const char* ptr = device_malloc(100);
   tell("touched", ptr);
-  volatile int faults = 0;
-  while (faults < 2) {
-    if (sigsetjmp(recovery, 1) == 0) {
-      touch(ptr);
-    } else {
-      faults = faults + 1;
-    }
-  }
+  for (int i = 0; i < 2; ++i) touch_and_recover(ptr);
   CHILD_CHECK(orDeviceSynchronize() == orSuccess);
   return 0;
 }
@@ -372,6 +371,26 @@ TEST_F(FaultReportTest, AProgramThatRecoversGoesOnAndEveryFaultIsReported) {
   const size_t first = child.output.find(kReport);
   ASSERT_NE(first, std::string::npos);
   EXPECT_NE(child.output.find(kReport, first + 1), std::string::npos);
+}
+
+OPENREG_CHILD(read_live_while_memory_is_busy) {
+  install(recover);
+  const char* ptr = device_malloc(100);
+  std::atomic<bool> over = false;
+  std::thread allocator([&over] {
+    while (!over) orFree(device_malloc(100));
+  });
+  for (int i = 0; i < 300; ++i) touch_and_recover(ptr);
+  over = true;
+  allocator.join();
+  return child_verdict();
+}
+
+TEST_F(FaultReportTest, ALiveAllocationIsNeverSaidToHaveNeverBeen) {
+  const ChildResult child = run_faulting("read_live_while_memory_is_busy");
+  EXPECT_EQ(child.exit_code, 0) << child.output;
+  EXPECT_THAT(child.output, HasSubstr(kReport));
+  EXPECT_THAT(child.output, Not(HasSubstr("never allocated")));
 }
 
 }  // namespace

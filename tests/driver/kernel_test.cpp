@@ -119,6 +119,9 @@ TEST_F(KernelTest, AnAsynchronousLaunchDropsTheReply) {
   OR_EXPECT_OK(launch(module["reply"], args, stream));
   OR_EXPECT_OK(launch_cheap(module["reply"], args, stream));
   OR_EXPECT_OK(orStreamSynchronize(stream));
+  // Idle: it runs on this thread.
+  OR_EXPECT_OK(launch_cheap(module["reply"], args, stream));
+  OR_EXPECT_OK(orStreamSynchronize(stream));
 }
 
 TEST_F(KernelTest, ReplyRoomIsChecked) {

@@ -54,6 +54,20 @@ TEST_F(LaunchBlockingTest, ALaunchReturnsItsOwnFailureAndNothingElseDoes) {
   expect_blocking_child_passes("blocking_launch_returns_its_failure");
 }
 
+OPENREG_CHILD(blocking_launch_drops_the_reply) {
+  TestModule module;
+  Stream stream;
+  const ReplyArgs args{64, 'x', 0};
+  OR_EXPECT_OK(launch(module["reply"], args, stream));
+  OR_EXPECT_OK(launch_cheap(module["reply"], args, stream));
+  OR_EXPECT_OK(orStreamSynchronize(stream));
+  return child_verdict();
+}
+
+TEST_F(LaunchBlockingTest, ALaunchDropsTheReply) {
+  expect_blocking_child_passes("blocking_launch_drops_the_reply");
+}
+
 OPENREG_CHILD(blocking_gpu_failure_is_sticky) {
   launch_failing(nullptr, orErrorLaunchFailure, "the reason");
   OR_EXPECT_ERROR(orErrorLaunchFailure, orDeviceSynchronize());

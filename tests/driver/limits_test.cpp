@@ -133,6 +133,30 @@ TEST_F(LimitsTest, ALimitBelowWhatIsInUseIsNoCrash) {
               AnyOf(HasSubstr("refused: "), HasSubstr("works with")));
 }
 
+size_t total_memory() {
+  orDeviceProp prop{};
+  OR_EXPECT_OK(orGetDeviceProperties(&prop, 0));
+  return prop.totalGlobalMem;
+}
+
+OPENREG_CHILD(reset_under_limit) {
+  CHILD_CHECK(limit_address_space(address_space_bytes() + 4096 * kMiB));
+  const size_t before = total_memory();
+  for (int life = 1; life <= 20; ++life) {
+    CHILD_CHECK(orDeviceReset() == orSuccess);
+    CHILD_CHECK(total_memory() == before);
+  }
+  return child_verdict();
+}
+
+TEST_F(LimitsTest, ADeviceKeepsItsSizeWhenItIsReset) {
+  for (const char* memory : {"", "512MiB", "64GiB"}) {
+    const ChildResult child =
+        run_child("reset_under_limit", {{"OPENREG_MEMORY", memory}});
+    EXPECT_EQ(child.exit_code, 0) << memory << "\n" << child.output;
+  }
+}
+
 OPENREG_CHILD(pin_under_limit) {
   CHILD_CHECK(limit_address_space(address_space_bytes() + 512 * kMiB));
   void* ptr = &ptr;

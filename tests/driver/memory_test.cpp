@@ -137,6 +137,20 @@ TEST_F(MemoryTest, FreeingTwiceIsRefused) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+// However long ago that was: the driver does not remember every block.
+TEST_F(MemoryTest, MemoryThatWasFreedIsNeverSaidToHaveNeverBeen) {
+  OR_ASSERT_OK(orDeviceReset());  // addresses that nobody has had
+  std::vector<char*> blocks(2001);
+  for (char*& block : blocks) block = device_malloc(512);
+  for (char* block : blocks) OR_ASSERT_OK(orFree(block));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue,
+                       "memory of device 0 that belongs to no live allocation",
+                       orFree(blocks[0]));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue,
+                       "memory of device 0 that was never allocated",
+                       orFree(blocks[0] + 64 * kMiB));
+}
+
 TEST_F(MemoryTest, FreeingTheInsideOfAnAllocationIsRefused) {
   char* ptr = device_malloc(2048);
   for (const size_t offset : {1, 512, 2047}) {

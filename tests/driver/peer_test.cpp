@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "support/background.h"
 #include "support/work.h"
 
 namespace openreg::test {
@@ -147,6 +148,25 @@ TEST_F(PeerTest, DisablingTakesTheAccessAway) {
   OR_EXPECT_OK(run_copy(here_, there_));
   OR_EXPECT_OK(orDeviceDisablePeerAccess(1));
   OR_EXPECT_ERROR(orErrorIllegalAddress, run_copy(here_, there_));
+}
+
+TEST_F(PeerTest, DisablingWaitsForAKernelThatUsesThePeer) {
+  SharedWord started;
+  SharedWord go;
+  TestModule module;
+  OR_EXPECT_OK(orDeviceEnablePeerAccess(1, 0));
+  const WriteLateArgs args{started.get(), go.get(),
+                           reinterpret_cast<unsigned char*>(there_)};
+  OR_EXPECT_OK(launch(module["write_late"], args, nullptr));
+  EXPECT_TRUE(eventually([&] { return started.load() == 1; }));
+  Background disable([] { OR_EXPECT_OK(orDeviceDisablePeerAccess(1)); });
+  disable.settle();
+  EXPECT_FALSE(disable.done());
+  go.store(1);
+  disable.join();
+  char byte = 0;
+  OR_EXPECT_OK(orMemcpy(&byte, there_, 1, orMemcpyDeviceToHost));
+  EXPECT_EQ(byte, 1);
 }
 
 TEST_F(PeerTest, AResetOfTheDeviceTakesItsAccessAway) {

@@ -180,6 +180,26 @@ TEST_F(PriorityTest, AKernelThatSaysItWaitsGivesItsPlaceAway) {
   go.store(1);
 }
 
+TEST_F(PriorityTest, AKernelThatReturnsWhileItWaitsAddsNoPlace) {
+  TestModule module;
+  Mark mark;
+  Stream stream;
+  const orFunction_t kernel = module["wait_without_end"];
+  OR_EXPECT_OK(orLaunchKernel(kernel, nullptr, 0, nullptr));
+  OR_EXPECT_OK(orStreamSynchronize(nullptr));
+  OR_EXPECT_OK(launch_cheap(kernel, nullptr, 0, nullptr));
+  OR_EXPECT_OK(
+      orLaunchKernelSync(kernel, nullptr, 0, nullptr, nullptr, 0, nullptr));
+  TakenPlaces all(place_count(), true);
+  const std::set<pid_t> before = thread_ids();
+  OR_EXPECT_OK(mark.set_by(stream));
+  await_new_threads_asleep(before);
+  OR_EXPECT_ERROR(orErrorNotReady, orStreamQuery(stream));
+  EXPECT_FALSE(mark.is_set());
+  all.open();
+  OR_EXPECT_OK(orStreamSynchronize(stream));
+}
+
 TEST_F(PriorityTest, AKernelThatComputesKeepsItsPlace) {
   TestModule module;
   SharedWord started;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <set>
 #include <vector>
 
 #include "support/background.h"
@@ -177,6 +178,24 @@ TEST_F(ResetTest, AKernelThatRunsIsCancelledAndWaitedFor) {
   EXPECT_TRUE(eventually([&] { return started.load() == 1; }));
   OR_EXPECT_OK(orDeviceReset());
   OR_EXPECT_OK(orStreamQuery(nullptr));
+}
+
+TEST_F(ResetTest, AKernelThatWaitsForAPlaceIsDropped) {
+  Mark mark;
+  Gate gate;
+  Stream owner;  // older than those that have the places
+  const orStream_t stream = owner.release();
+  const int places = place_count();
+  for (int i = 0; i < places; ++i) gate.hold(Stream().release(), true);
+  gate.await(places);
+  const std::set<pid_t> before = thread_ids();
+  OR_EXPECT_OK(mark.set_by(stream));
+  EXPECT_TRUE(eventually([&before] {
+    const std::set<pid_t> started = new_threads(before, thread_ids());
+    return !started.empty() && are_asleep(started);
+  }));
+  OR_EXPECT_OK(orDeviceReset());
+  EXPECT_FALSE(mark.is_set());
 }
 
 TEST_F(ResetTest, AThreadThatWaitsIsReleased) {

@@ -204,6 +204,21 @@ TEST_F(StreamTest, AHandleThatWasNeverMadeIsRefusedEverywhere) {
   expect_refused_everywhere(reinterpret_cast<orStream_t>(&local));
 }
 
+TEST_F(StreamTest, AHandleWithAnyOtherBitIsRefused) {
+  Stream stream;
+  const auto number =
+      reinterpret_cast<uintptr_t>(static_cast<orStream_t>(stream));
+  for (int bit = 0; bit < 64; ++bit) {
+    SCOPED_TRACE(bit);
+    const auto forged =
+        reinterpret_cast<orStream_t>(number ^ (uintptr_t{1} << bit));
+    OR_EXPECT_ERROR(orErrorInvalidHandle, orStreamQuery(forged));
+    OR_EXPECT_ERROR(orErrorInvalidHandle, launch_empty(forged));
+    OR_EXPECT_ERROR(orErrorInvalidHandle, orStreamDestroy(forged));
+  }
+  OR_EXPECT_OK(orStreamQuery(stream));
+}
+
 TEST_F(StreamTest, AnEventIsNoStream) {
   Event event;
   expect_refused_everywhere(

@@ -121,6 +121,27 @@ OPENREG_KERNEL(wait) {
   return orSuccess;
 }
 
+/* Returns while it says that it waits. */
+OPENREG_KERNEL(wait_without_end) {
+  orKernelBeginWait(ctx);
+  return orSuccess;
+}
+
+OPENREG_KERNEL(write_late) {
+  const WriteLateArgs* a = orKernelArgs(ctx, sizeof *a);
+  if (!a) return orErrorInvalidValue;
+  uint32_t* started = orKernelTranslate(ctx, a->started, sizeof *started);
+  const uint32_t* go = orKernelTranslate(ctx, a->go, sizeof *go);
+  unsigned char* target = orKernelTranslate(ctx, a->target, 1);
+  if (!started || !go || !target) return orErrorIllegalAddress;
+  __atomic_add_fetch(started, 1, __ATOMIC_ACQ_REL);
+  while (!__atomic_load_n(go, __ATOMIC_ACQUIRE) && !orKernelIsCancelled(ctx)) {
+    sched_yield();
+  }
+  *target = 1;
+  return orSuccess;
+}
+
 OPENREG_KERNEL(step) {
   const StepArgs* a = orKernelArgs(ctx, sizeof *a);
   if (!a) return orErrorInvalidValue;

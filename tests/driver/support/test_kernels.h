@@ -54,6 +54,16 @@ typedef struct WaitArgs { /* "wait": *started += 1, then waits for *go */
   int give_place;     /* between orKernelBeginWait and orKernelEndWait */
 } WaitArgs;
 
+typedef struct WriteLateArgs { /* "write_late": translates `target`, */
+  uint32_t* started;           /* *started += 1, waits for *go, and writes */
+  const uint32_t* go;          /* *target = 1 */
+  unsigned char* target;
+} WriteLateArgs;
+
+typedef struct StartedArgs { /* "use_statics" of static_module.cpp */
+  uint32_t* started;
+} StartedArgs;
+
 typedef struct StepArgs { /* "step": fails unless counts[own] == expected and */
   uint64_t* counts;       /* counts[other] >= at_least; then increments */
   uint64_t count;         /* counts[own] */

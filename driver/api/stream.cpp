@@ -16,8 +16,8 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
   auto created = context->create_stream(flags, priority);
   const Queue& queue = created->queue();
   void* handle = nullptr;
-  const Status status = add_object(Runtime::get().streams(), std::move(created),
-                                   *context, &handle);
+  Status status = add_object(Runtime::get().streams(), std::move(created),
+                             *context, &handle);
   if (!status.ok()) {
     context->retire(queue);
     return status;

@@ -73,10 +73,8 @@ orError_t orModuleGetBuiltin(orModule_t* module) {
     OPENREG_RETURN_IF_ERROR(require(module, "module"));
     Context* context = nullptr;
     OPENREG_RETURN_IF_ERROR(current_context(&context));
-    void* const handle = Runtime::get().builtin_module(*context);
-    if (handle == nullptr) {
-      return failure(orErrorOutOfMemory, "there are too many modules");
-    }
+    void* handle = nullptr;
+    OPENREG_RETURN_IF_ERROR(Runtime::get().builtin_module(*context, &handle));
     *module = static_cast<orModule_t>(handle);
     return {};
   });

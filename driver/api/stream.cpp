@@ -13,13 +13,12 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
   OPENREG_RETURN_IF_ERROR(require_flags(flags, orStreamNonBlocking));
   Context* context = nullptr;
   OPENREG_RETURN_IF_ERROR(current_context(&context));
-  auto created = context->create_stream(flags, priority);
-  const Queue& queue = created->queue();
+  const auto created = context->create_stream(flags, priority);
   void* handle = nullptr;
-  Status status = add_object(Runtime::get().streams(), std::move(created),
-                             *context, &handle);
+  Status status =
+      add_object(Runtime::get().streams(), created, *context, &handle);
   if (!status.ok()) {
-    context->retire(queue);
+    context->retire(created->queue());
     return status;
   }
   *stream = static_cast<orStream_t>(handle);

@@ -77,16 +77,24 @@ Context* Runtime::find_owner(const void* pointer) {
   return nullptr;
 }
 
-void* Runtime::builtin_module(Context& context) {
+Status Runtime::builtin_module(Context& context, void** handle) {
   const std::lock_guard lock(builtin_mutex_);
-  void*& handle = builtin_modules_[&context];
-  if (handle == nullptr) {
-    handle = modules_.insert(
-        std::make_shared<Module>(context, context.engine().builtin_module(),
-                                 /*is_builtin=*/true),
-        context.device(), context.epoch());
+  // A reset closes the context before it comes here to forget the module.
+  if (context.is_closed()) return being_reset(context.device());
+  const auto known = builtin_modules_.find(&context);
+  if (known != builtin_modules_.end()) {
+    *handle = known->second;
+    return {};
   }
-  return handle;
+  *handle = modules_.insert(
+      std::make_shared<Module>(context, context.engine().builtin_module(),
+                               /*is_builtin=*/true),
+      context.device(), context.epoch());
+  if (*handle == nullptr) {
+    return failure(orErrorOutOfMemory, "there are too many modules");
+  }
+  builtin_modules_.emplace(&context, *handle);
+  return {};
 }
 
 size_t Runtime::live_modules() {

@@ -45,8 +45,10 @@ class Runtime {
   HandleTable<Module>& modules() { return modules_; }
   HandleTable<Function>& functions() { return functions_; }
 
-  // The handle of the built-in module of a context; null if the table is full.
-  void* builtin_module(Context& context);
+  // Stores the handle of the built-in module of a context.
+  //   orErrorOutOfMemory    the table is full
+  //   orErrorInvalidDevice  another thread resets the device
+  Status builtin_module(Context& context, void** handle);
   // Modules that users have loaded.
   size_t live_modules();
 

@@ -85,7 +85,7 @@ void do_nothing() {}
 // function.
 class HeldReset {
  public:
-  HeldReset() : reset_((hold(), [] { OR_EXPECT_OK(orDeviceReset()); })) {
+  HeldReset() : reset_(hold()) {
     reset_.settle();
     EXPECT_FALSE(reset_.done());
   }
@@ -97,7 +97,8 @@ class HeldReset {
   bool done() const { return reset_.done(); }
 
  private:
-  void hold() {
+  // Starts the host function; returns what the other thread does then.
+  std::function<void()> hold() {
     const auto wait = [](void* data) {
       auto& self = *static_cast<HeldReset*>(data);
       self.waits_ = true;
@@ -105,6 +106,7 @@ class HeldReset {
     };
     OR_EXPECT_OK(orLaunchHostFunc(Stream().release(), wait, this));
     EXPECT_TRUE(eventually([this] { return waits_.load(); }));
+    return [] { OR_EXPECT_OK(orDeviceReset()); };
   }
 
   std::atomic<bool> waits_ = false;

@@ -128,9 +128,7 @@ void Runtime::synchronize_users(Context& context) {
 }
 
 Status Runtime::reset(Device& device) {
-  Context* const old = device.context_if_open();
-  const Status status = device.reset();
-  if (old == nullptr) return status;
+  Status status = device.reset();
   const auto is_old = [](const auto& object) {
     return object.context().is_closed();
   };
@@ -141,7 +139,8 @@ Status Runtime::reset(Device& device) {
   {
     const std::lock_guard lock(builtin_mutex_);
     modules_.remove_if(is_old);
-    builtin_modules_.erase(old);
+    std::erase_if(builtin_modules_,
+                  [](const auto& entry) { return entry.first->is_closed(); });
   }
   for (const auto& other : devices_) {
     if (Context* context = other->context_if_open()) {

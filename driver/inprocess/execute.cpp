@@ -14,7 +14,7 @@ namespace openreg {
 
 namespace {
 
-// The bytes that a place names, held there while a copy is at work.
+// The bytes that a command refers to, held in place while a copy is at work.
 class Bytes {
  public:
   Bytes(const MemoryRef& memory, const Context& own)

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -15,6 +17,9 @@ extern char** environ;
 namespace openreg::test {
 
 namespace {
+
+// More than any child needs, less than CTest gives a test.
+constexpr unsigned kChildSeconds = 100;
 
 std::map<std::string, std::function<int()>>& children() {
   static auto* const map = new std::map<std::string, std::function<int()>>;
@@ -112,6 +117,9 @@ bool register_child(const char* name, std::function<int()> body) {
 }
 
 int child_main(const std::string& name) {
+  // A child that hangs does not outlive the test that waits for it.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(kChildSeconds);
   const auto found = children().find(name);
   if (found == children().end()) {
     std::fprintf(stderr, "no OPENREG_CHILD is called %s\n", name.c_str());

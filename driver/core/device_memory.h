@@ -66,6 +66,10 @@ class DeviceMemory {
                                    distance_);
   }
 
+  // The same for a range that has to lie inside one live allocation; null if it
+  // does not.
+  void* find_view(const void* pointer, size_t size) const;
+
   // Holds the view in place for a visitor: work of another device. Own work
   // needs none, because a reset ends it first. Does not own the lock if the
   // memory is closed.

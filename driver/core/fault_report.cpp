@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 
 #include "core/runtime.h"

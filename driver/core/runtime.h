@@ -29,7 +29,6 @@ class Runtime {
 
   // Why the driver could not start; success if it did.
   const Status& status() const { return status_; }
-  const Config& config() const { return config_; }
   RuntimeState state() const { return state_.load(std::memory_order_acquire); }
 
   int device_count() const { return config_.devices; }

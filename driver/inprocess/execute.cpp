@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "core/call_scope.h"

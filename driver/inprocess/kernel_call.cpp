@@ -105,13 +105,9 @@ void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
 }
 
 void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
+  const DeviceMemory& memory = context_.memory();
+  if (memory.covers(pointer)) return memory.find_view(pointer, bytes);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  DeviceMemory& memory = context_.memory();
-  if (memory.covers(pointer)) {
-    const auto block = memory.heap().find(address);
-    if (!block || !block->contains(address, bytes)) return nullptr;
-    return memory.view(pointer);
-  }
   Runtime& runtime = Runtime::get();
   if (const auto block = runtime.host_memory().find(pointer)) {
     return block->contains(address, bytes) ? const_cast<void*>(pointer)
@@ -127,10 +123,7 @@ void* KernelCall::find_peer_bytes(Context& peer, const void* pointer,
       !visit(peer)) {
     return nullptr;
   }
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  const auto block = peer.memory().heap().find(address);
-  if (!block || !block->contains(address, bytes)) return nullptr;
-  return peer.memory().view(pointer);
+  return peer.memory().find_view(pointer, bytes);
 }
 
 bool KernelCall::visit(const Context& peer) {

@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -89,8 +88,7 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
     const std::lock_guard lock(submit_mutex_);
     if (retired_ || !idle() || !run_lock.try_lock()) return false;
     if (is_launch && !places_.try_acquire()) return false;
-    *sequence = submitted_.load(std::memory_order_relaxed) + 1;
-    submitted_.store(*sequence, std::memory_order_seq_cst);
+    *sequence = take_number();
   }
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
@@ -122,11 +120,16 @@ Status WorkerQueue::enqueue(Command command, Payload payload,
       }
     }
     buffer_.push(std::move(command), payload, completion);
-    *sequence = submitted_.load(std::memory_order_relaxed) + 1;
-    submitted_.store(*sequence, std::memory_order_seq_cst);
+    *sequence = take_number();
   }
   wake();
   return {};
+}
+
+uint64_t WorkerQueue::take_number() {
+  const uint64_t number = submitted_.load(std::memory_order_relaxed) + 1;
+  submitted_.store(number, std::memory_order_seq_cst);
+  return number;
 }
 
 void WorkerQueue::hold_back() {

@@ -49,6 +49,9 @@ class WorkerQueue final : public Queue {
                     uint64_t* sequence, Status* status);
   Status enqueue(Command command, Payload payload, Completion* completion,
                  uint64_t* sequence);
+  // Gives the next command its number, which makes it visible to whoever runs
+  // commands. Requires submit_mutex_.
+  uint64_t take_number();
   // Blocks while too much is queued.
   void hold_back();
 

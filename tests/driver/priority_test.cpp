@@ -159,21 +159,29 @@ TEST_F(PriorityTest, AFullDeviceDoesNotHoldBackAnother) {
   OR_EXPECT_OK(orStreamSynchronize(there));
 }
 
+// Launches "wait" once for each place, on streams of their own, and waits until
+// all of them have started.
+std::vector<std::unique_ptr<Stream>> launch_on_every_place(
+    orFunction_t wait, const WaitArgs& args, const SharedWord& started) {
+  std::vector<std::unique_ptr<Stream>> streams;
+  const int places = place_count();
+  for (int i = 0; i < places; ++i) {
+    streams.push_back(std::make_unique<Stream>());
+    OR_EXPECT_OK(launch(wait, args, *streams.back()));
+  }
+  EXPECT_TRUE(eventually(
+      [&] { return started.load() == static_cast<uint32_t>(places); }));
+  return streams;
+}
+
 TEST_F(PriorityTest, AKernelThatSaysItWaitsGivesItsPlaceAway) {
   TestModule module;
   SharedWord started;
   SharedWord go;
   Mark mark;
-  std::vector<std::unique_ptr<Stream>> waiting;
   Stream stream;
-  const int places = place_count();
-  const WaitArgs wait{started.get(), go.get(), 1};
-  for (int i = 0; i < places; ++i) {
-    waiting.push_back(std::make_unique<Stream>());
-    OR_EXPECT_OK(launch(module["wait"], wait, *waiting.back()));
-  }
-  EXPECT_TRUE(eventually(
-      [&] { return started.load() == static_cast<uint32_t>(places); }));
+  const auto waiting = launch_on_every_place(
+      module["wait"], WaitArgs{started.get(), go.get(), 1}, started);
   OR_EXPECT_OK(mark.set_by(stream));
   OR_EXPECT_OK(orStreamSynchronize(stream));
   EXPECT_TRUE(mark.is_set());
@@ -205,16 +213,9 @@ TEST_F(PriorityTest, AKernelThatComputesKeepsItsPlace) {
   SharedWord started;
   SharedWord go;
   Mark mark;
-  std::vector<std::unique_ptr<Stream>> computing;
   Stream stream;
-  const int places = place_count();
-  const WaitArgs compute{started.get(), go.get(), 0};
-  for (int i = 0; i < places; ++i) {
-    computing.push_back(std::make_unique<Stream>());
-    OR_EXPECT_OK(launch(module["wait"], compute, *computing.back()));
-  }
-  EXPECT_TRUE(eventually(
-      [&] { return started.load() == static_cast<uint32_t>(places); }));
+  const auto computing = launch_on_every_place(
+      module["wait"], WaitArgs{started.get(), go.get(), 0}, started);
   const std::set<pid_t> before = thread_ids();
   OR_EXPECT_OK(mark.set_by(stream));
   await_new_threads_asleep(before);

@@ -35,8 +35,11 @@ void FuzzWalk::do_copy() {
 
   const bool sync = chance(30);
   const StreamRef stream = sync ? StreamRef{nullptr, current_} : any_stream();
-  if (src != nullptr) order(*src, stream);
-  if (dst != nullptr) order(*dst, stream);
+  if (src != nullptr && dst != nullptr) {
+    order({src, dst}, stream);
+  } else if (src != nullptr || dst != nullptr) {
+    order({src != nullptr ? src : dst}, stream);
+  }
   select(stream);
   void* const dst_ptr =
       dst != nullptr ? static_cast<void*>(dst->ptr + to) : host_dst.data();
@@ -125,8 +128,7 @@ void FuzzWalk::do_peer_copy() {
     return;
   }
   const size_t count = below(std::min(dst->size, src->size) + 1);
-  order(*src, stream);
-  order(*dst, stream);
+  order({src, dst}, stream);
   select(stream);
   WALK(orSuccess, orMemcpyPeerAsync(dst->ptr, dst->device, src->ptr,
                                     src->device, count, stream.handle));
@@ -145,7 +147,7 @@ void FuzzWalk::do_memset() {
   if (block->device >= 0 && stream.device != block->device) {
     stream = {nullptr, block->device};
   }
-  order(*block, stream);
+  order({block}, stream);
   select(stream);
   WALK(orSuccess,
        sync ? orMemset(block->ptr + offset, value, count)

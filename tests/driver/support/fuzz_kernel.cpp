@@ -142,7 +142,7 @@ void FuzzWalk::do_block_kernel() {
   const size_t offset = below(block->size + 1);
   const size_t count = below(block->size - offset + 1);
   const auto value = static_cast<unsigned char>(below(256));
-  order(*block, stream);
+  order({block}, stream);
   if (!own) block->peer_kernel = true;
   set_device(stream.device);
   const orTestingFillArgs args{block->ptr + offset, count, value};

@@ -53,7 +53,7 @@ void FuzzWalk::write(Block& block, size_t offset, const unsigned char* bytes,
 // Compares the block with the model.
 void FuzzWalk::verify(Block& block) {
   std::vector<unsigned char> bytes(block.size);
-  order(block, {nullptr, current_});
+  order({&block}, {nullptr, current_});
   WALK(orSuccess,
        orMemcpy(bytes.data(), block.ptr, block.size, orMemcpyDefault));
   if (!block.known || bytes == block.bytes || failed_) return;

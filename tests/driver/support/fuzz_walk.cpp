@@ -192,25 +192,30 @@ void FuzzWalk::sync_others(int device) {
   set_device(device);
 }
 
-// Makes `stream` wait for the latest work on `block`, which is its next user.
-void FuzzWalk::order(Block& block, const StreamRef& stream) {
-  if (block.pending && !(block.last == stream)) {
-    if (is_live(block.last)) {
-      orEvent_t& chain = chain_[static_cast<size_t>(block.last.device)];
-      if (chain == nullptr) {
-        set_device(block.last.device);
-        WALK(orSuccess, orEventCreateWithFlags(&chain, orEventDisableTiming));
-      }
-      select(block.last);
-      WALK(orSuccess, orEventRecord(chain, block.last.handle));
-      select(stream);
-      WALK(orSuccess, orStreamWaitEvent(stream.handle, chain, 0));
-    } else {
+// Makes `stream`, their next user, wait for the latest work on `blocks`.
+void FuzzWalk::order(std::initializer_list<Block*> blocks,
+                     const StreamRef& stream) {
+  for (const Block* const block : blocks) {
+    if (!block->pending || block->last == stream) continue;
+    if (!is_live(block->last)) {
       sync_all();
+      continue;
     }
+    orEvent_t& chain = chain_[static_cast<size_t>(block->last.device)];
+    if (chain == nullptr) {
+      set_device(block->last.device);
+      WALK(orSuccess, orEventCreateWithFlags(&chain, orEventDisableTiming));
+    }
+    select(block->last);
+    WALK(orSuccess, orEventRecord(chain, block->last.handle));
+    select(stream);
+    WALK(orSuccess, orStreamWaitEvent(stream.handle, chain, 0));
   }
-  block.pending = true;
-  block.last = stream;
+  // Only now: sync_all takes the marks away.
+  for (Block* const block : blocks) {
+    block->pending = true;
+    block->last = stream;
+  }
 }
 
 // Moves what a reset of `device` has destroyed to what is refused. Unless all

@@ -80,7 +80,7 @@ class FuzzWalk {
   bool is_live(const StreamRef& stream) const;
   void sync_all();
   void sync_others(int device);
-  void order(Block& block, const StreamRef& stream);
+  void order(std::initializer_list<Block*> blocks, const StreamRef& stream);
   void forget_device(int device, bool all_work_done);
   void check_counters();
   void do_device();

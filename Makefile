@@ -1,6 +1,6 @@
 # Thin front end: the work is done by CMake's presets and the scripts in tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint format clean
+.PHONY: help setup demo test test-all bench lint format wheel clean
 
 STAMP := .venv/.setup-done
 
@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml requirements-dev.txt tools/setup.sh
 	@tools/setup.sh
 	@touch $@
 
-demo: $(STAMP) ## Build the examples and run them
+demo: $(STAMP) ## Train a small network on the device and on the CPU
 	@tools/demo.sh
 
 test: $(STAMP) ## Run the tests under dev, asan, tsan and ubsan, then Python's
@@ -25,11 +25,14 @@ test-all: $(STAMP) ## Run the tests, a soak and the long stress tests
 bench: $(STAMP) ## Run the benchmarks of a release build and report
 	@tools/bench.sh
 
-lint: $(STAMP) ## Check formatting, Python and, with clang-tidy, the driver
+lint: $(STAMP) ## Check formatting, types and, with clang-tidy, the C++ code
 	@tools/lint.sh
 
 format: $(STAMP) ## Format the C, C++ and Python files
 	@tools/format.sh
+
+wheel: $(STAMP) ## Build a wheel into dist/
+	@tools/wheel.sh
 
 clean: ## Remove everything that was built (.venv stays)
 	rm -rf build dist

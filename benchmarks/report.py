@@ -20,8 +20,10 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+from table import UNITS, duration, print_table, print_verdict
+
 MEMCPY = "copy_host_memcpy"
 ALLOCATION_SIZES = (512, 1 << 20, 16 << 20)
 
@@ -58,7 +60,9 @@ class Measurement:
         return statistics.median(self.nanoseconds)
 
 
-def run(binary: str, repetitions: int, min_time: float, extra: list[str]) -> dict:
+def run(
+    binary: str, repetitions: int, min_time: float, extra: list[str]
+) -> dict[str, Any]:
     """Run the benchmarks and return google-benchmark's report."""
     command = [
         binary,
@@ -71,7 +75,8 @@ def run(binary: str, repetitions: int, min_time: float, extra: list[str]) -> dic
     output = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    return json.loads(output)
+    report: dict[str, Any] = json.loads(output)
+    return report
 
 
 def plain_name(name: str) -> str:
@@ -80,7 +85,7 @@ def plain_name(name: str) -> str:
     return "/".join(part for part in name.split("/") if not part.startswith(dropped))
 
 
-def read(reports: list[dict]) -> dict[str, Measurement]:
+def read(reports: list[dict[str, Any]]) -> dict[str, Measurement]:
     """Collect the repetitions of each benchmark."""
     measurements: dict[str, Measurement] = defaultdict(lambda: Measurement([]))
     for entry in (entry for report in reports for entry in report["benchmarks"]):
@@ -90,28 +95,6 @@ def read(reports: list[dict]) -> dict[str, Measurement]:
         measurement.nanoseconds.append(entry["real_time"] * UNITS[entry["time_unit"]])
         measurement.system_calls += entry.get("system_calls", 0.0)
     return dict(measurements)
-
-
-def duration(nanoseconds: float) -> str:
-    """Write a time with a fitting unit."""
-    for unit in ("s", "ms", "us"):
-        if nanoseconds >= UNITS[unit]:
-            return f"{nanoseconds / UNITS[unit]:.2f} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
-def print_table(
-    title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]
-) -> None:
-    """Print rows under a title, the first column to the left."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    print(f"\n{title}")
-    for row in [header, tuple("-" * width for width in widths), *rows]:
-        cells = [row[0].ljust(widths[0])]
-        cells += [
-            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
-        ]
-        print("  ".join(cells).rstrip())
 
 
 def judge(
@@ -197,7 +180,7 @@ def main() -> int:
     measurements = read(reports)
     print_all(measurements)
     kept = judge([read([report]) for report in reports], measurements)
-    print("\nEvery promise is kept." if kept else "\nA promise is broken.")
+    print_verdict(kept)
     return 0 if kept else 1
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Runs the driver's benchmarks in a release build and reports them against their
-# targets. Arguments go to benchmarks/report.py.
+# Runs the driver's benchmarks in a release build, then those of the installed
+# package, and reports both against their targets. Arguments go to
+# benchmarks/report.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
 
 stage "release: configure" configure release
 stage "release: build" cmake --build --preset release --target openreg_driver_bench
+stage "package: install" tools/install.sh
 stage "driver: measure" python benchmarks/report.py \
   build/release/benchmarks/openreg_driver_bench "$@"
+stage "package: measure" python benchmarks/torch_report.py

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the examples and runs them.
+# Builds the package and trains a small network on the device. Arguments go to
+# examples/train.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
 
-configure release
-cmake --build --preset release --target demo
+tools/install.sh
+python examples/train.py "$@"

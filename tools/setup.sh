@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepares a machine for development: system packages, .venv with the pinned
-# tools, and the package itself as an editable install. Safe to run again.
+# Prepares a machine for development: system packages, .venv with PyTorch and the
+# pinned tools, and the package itself as an editable install. Safe to run again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,12 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 has_header() { printf '#include <%s>\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1; }
 
+has_python_header() {
+  local include
+  include=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  [ -f "$include/Python.h" ]
+}
+
 # Succeeds if version $1 is at least $2.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
@@ -28,6 +34,7 @@ missing_packages() {
   has_header benchmark/benchmark.h || echo libbenchmark-dev
   has "$PYTHON" || echo python3
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  has_python_header 2>/dev/null || echo python3-dev
 }
 
 install_packages() {
@@ -57,6 +64,18 @@ check_versions() {
     die "CMake $MIN_CMAKE or later is needed, cmake is $cmake"
 }
 
+# Installs exactly what is pinned. Without --no-deps a torch that was built for
+# CUDA would bring gigabytes of libraries along.
+install_requirements() {
+  .venv/bin/pip install --quiet --disable-pip-version-check --no-deps \
+    -r requirements-dev.txt
+  grep -q '^cuda.* = None$' .venv/lib/python3.*/site-packages/torch/version.py ||
+    die "pip chose a torch that was built for CUDA; let PIP_INDEX_URL or" \
+      "PIP_FIND_LINKS name a place with CPU builds, and run 'make setup' again"
+  .venv/bin/pip check --disable-pip-version-check >/dev/null ||
+    die "requirements-dev.txt does not pin what it needs; see .venv/bin/pip check"
+}
+
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]})); then
   install_packages "${missing[@]}"
@@ -67,8 +86,8 @@ if [ ! -x .venv/bin/pip ]; then
   echo "setup: creating .venv"
   "$PYTHON" -m venv .venv
 fi
-echo "setup: installing the tools of requirements-dev.txt"
-.venv/bin/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-echo "setup: installing torch_openreg from this checkout"
+echo "setup: installing PyTorch and the tools of requirements-dev.txt"
+install_requirements
+echo "setup: building and installing torch_openreg from this checkout"
 tools/install.sh
 echo "setup: done"

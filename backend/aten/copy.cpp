@@ -1,0 +1,163 @@
+#include "backend/aten/copy.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "backend/executor/copy_record.h"
+#include "backend/runtime/check.h"
+#include "backend/runtime/event.h"
+#include "backend/runtime/executor.h"
+#include "backend/runtime/functions.h"
+#include "backend/runtime/host_allocator.h"
+#include "openreg/memory.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// A copy of fewer bytes is done before a worker would have woken.
+constexpr size_t kCheapBytes = size_t{64} << 10;
+
+bool has_same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() &&
+         a.is_neg() == b.is_neg();
+}
+
+// Whether one run of bytes on each side is the whole copy.
+bool is_plain(const at::Tensor& dst, const at::Tensor& src) {
+  return has_same_bits(dst, src) && dst.strides() == src.strides() &&
+         dst.is_non_overlapping_and_dense();
+}
+
+// Without gaps: in its own order if it has none, else contiguous.
+at::MemoryFormat dense_format(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? at::MemoryFormat::Preserve
+                                               : at::MemoryFormat::Contiguous;
+}
+
+// A new tensor where `like` is, without gaps, with the dtype and the order of
+// `order` and no lazy bits.
+at::Tensor staging(const at::Tensor& like, const at::Tensor& order) {
+  return at::empty_like(order,
+                        at::dtype(order.scalar_type()).device(like.device()),
+                        dense_format(order));
+}
+
+void memcpy_on(const OpenRegStream& stream, const at::Tensor& dst,
+               const at::Tensor& src) {
+  OPENREG_CHECK(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(),
+                              dst.nbytes(), orMemcpyDefault, stream.handle()));
+}
+
+void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
+  const OpenRegStream stream = getCurrentOpenRegStream(dst.device().index());
+  const DeviceScope scope(stream.device_index());
+  if (is_plain(dst, src)) return memcpy_on(stream, dst, src);
+  const CopyRecord record = encode_copy(dst, src);
+  launch(Kernel::kCopyTensor, record.data(), record.size() * sizeof record[0],
+         stream, dst.nbytes() <= kCheapBytes);
+}
+
+// In the order of the source's stream, as CUDA does it: behind what the
+// destination's stream was given before, and before what it is given later.
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  if (!is_plain(dst, src)) {
+    at::Tensor from = src;
+    if (!has_same_bits(dst, src) || !src.is_non_overlapping_and_dense()) {
+      from = staging(src, dst);
+      copy_on_device(from, src);
+    }
+    const at::Tensor to = staging(dst, from);
+    copy_between_devices(to, from);
+    return copy_on_device(dst, to);
+  }
+  const OpenRegStream from = getCurrentOpenRegStream(src.device().index());
+  const OpenRegStream to = getCurrentOpenRegStream(dst.device().index());
+  OpenRegEvent dst_ready;
+  dst_ready.record(to);
+  dst_ready.block(from);
+  {
+    const DeviceScope scope(from.device_index());
+    memcpy_on(from, dst, src);
+  }
+  OpenRegEvent src_done;
+  src_done.record(from);
+  src_done.block(to);
+}
+
+// Copies bytes between the host and a device; `host` is one of the two.
+void transfer(const at::Tensor& dst, const at::Tensor& src,
+              const at::Tensor& host, bool non_blocking) {
+  const at::Tensor& remote = dst.is_cpu() ? src : dst;
+  const OpenRegStream stream = getCurrentOpenRegStream(remote.device().index());
+  const DeviceScope scope(stream.device_index());
+  memcpy_on(stream, dst, src);
+  if (!non_blocking) return stream.synchronize();
+  const c10::DataPtr& data = host.storage().data_ptr();
+  // Unknown to the allocator if somebody else has pinned it, or if it is
+  // pageable: then the driver has waited.
+  getOpenRegHostAllocator()->record_event(
+      const_cast<void*>(host.storage().data()), data.get_context(), stream);
+}
+
+void copy_to_device(const at::Tensor& dst, const at::Tensor& src,
+                    bool non_blocking) {
+  if (is_plain(dst, src)) return transfer(dst, src, src, non_blocking);
+  const bool is_direct =
+      dst.is_non_overlapping_and_dense() && !dst.is_conj() && !dst.is_neg();
+  const at::Tensor to = is_direct ? dst : staging(dst, dst);
+  at::Tensor from = src;
+  if (!is_plain(to, src)) {
+    from = staging(src, to);
+    from.copy_(src);
+  }
+  transfer(to, from, from, non_blocking);
+  if (!is_direct) copy_on_device(dst, to);
+}
+
+void copy_to_host(const at::Tensor& dst, const at::Tensor& src,
+                  bool non_blocking) {
+  if (is_plain(dst, src)) return transfer(dst, src, dst, non_blocking);
+  const bool is_direct =
+      dst.is_non_overlapping_and_dense() && !dst.is_conj() && !dst.is_neg();
+  at::Tensor from = src;
+  if (!is_direct || !is_plain(dst, src)) {
+    // Converted on the device, so that the host's part is one run of bytes.
+    from = staging(src, dst);
+    copy_on_device(from, src);
+  }
+  if (is_direct) return transfer(dst, from, dst, non_blocking);
+  const at::Tensor to = staging(dst, from);
+  transfer(to, from, to, /*non_blocking=*/false);
+  dst.copy_(to);
+}
+
+// The source in the destination's shape, with PyTorch's messages.
+at::Tensor broadcast(const at::Tensor& src, const at::Tensor& dst) {
+  if (src.sizes() == dst.sizes()) return src;
+  const auto shape = at::infer_size_dimvector(dst.sizes(), src.sizes());
+  TORCH_CHECK(dst.sizes() == at::IntArrayRef(shape), "output with shape ",
+              dst.sizes(), " doesn't match the broadcast shape ",
+              at::IntArrayRef(shape));
+  return src.expand(dst.sizes());
+}
+
+}  // namespace
+
+void copy_tensor(const at::Tensor& dst, const at::Tensor& src,
+                 bool non_blocking) {
+  const at::Tensor from = broadcast(src, dst);
+  if (dst.numel() == 0) return;
+  at::assert_no_internal_overlap(dst);
+  if (!dst.is_cpu() && !src.is_cpu()) {
+    if (dst.device() != src.device()) return copy_between_devices(dst, from);
+    at::assert_no_partial_overlap(dst, from);
+    return copy_on_device(dst, from);
+  }
+  if (dst.is_cpu()) return copy_to_host(dst, from, non_blocking);
+  copy_to_device(dst, from, non_blocking);
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,130 @@
+#include "backend/aten/fallback.h"
+
+#include <ATen/core/Generator.h>
+#include <ATen/native/CPUFallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "backend/runtime/functions.h"
+#include "backend/runtime/generator.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// The arguments of the call, on top of the stack.
+std::span<c10::IValue> arguments_of(const c10::OperatorHandle& op,
+                                    torch::jit::Stack& stack) {
+  const size_t count = op.schema().arguments().size();
+  return {stack.data() + stack.size() - count, count};
+}
+
+template <typename Visit>
+void for_each_tensor(std::span<const c10::IValue> arguments, Visit visit) {
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isTensor()) {
+      visit(argument.toTensor());
+    } else if (argument.isTensorList()) {
+      for (const at::Tensor& tensor : argument.toTensorVector()) visit(tensor);
+    } else if (argument.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor :
+           argument.toOptionalTensorVector()) {
+        if (tensor.has_value()) visit(*tensor);
+      }
+    }
+  }
+}
+
+// Indexing takes its indices from the host as well, as CUDA's does.
+bool may_take_host_indices(const c10::OperatorHandle& op) {
+  static constexpr std::array<std::string_view, 4> kNames = {
+      "aten::index", "aten::index_put_", "aten::_index_put_impl_",
+      "aten::_unsafe_index"};
+  return std::ranges::find(kNames, op.operator_name().name) != kNames.end();
+}
+
+// PyTorch's rule: all on one device, but for single values on the host.
+c10::Device common_device(const c10::OperatorHandle& op,
+                          std::span<const c10::IValue> arguments) {
+  std::optional<c10::Device> device;
+  std::optional<c10::Device> other;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const c10::Device its = tensor.device();
+    if (its.is_privateuseone() && !device.has_value()) device = its;
+    if (its.is_cpu() && tensor.dim() == 0) return;
+    if (its.is_cpu() && may_take_host_indices(op) &&
+        (isIntegralType(tensor.scalar_type(), /*includeBool=*/true))) {
+      return;
+    }
+    if (device.has_value() ? its != *device : !its.is_privateuseone()) {
+      other = its;
+    }
+  });
+  if (!device.has_value()) {
+    return {c10::DeviceType::PrivateUse1, current_device()};
+  }
+  TORCH_CHECK(!other.has_value(),
+              "Expected all tensors to be on the same device, but found at "
+              "least two devices, ",
+              *device, " and ", *other, "! (when calling ", op.operator_name(),
+              ")");
+  return *device;
+}
+
+// Puts the engine of the device's generator in place of none or of ours: the
+// CPU's kernels take no other.
+void replace_generators(const c10::OperatorHandle& op,
+                        std::span<c10::IValue> arguments, c10::Device device) {
+  const auto& declared = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::TypePtr& type = declared[i].type();
+    const auto* const optional = type->castRaw<c10::OptionalType>();
+    const c10::Type& inner =
+        optional != nullptr ? *optional->getElementType() : *type;
+    if (inner.kind() != c10::TypeKind::GeneratorType) continue;
+    const at::Generator given = arguments[i].isNone()
+                                    ? getDefaultOpenRegGenerator(device.index())
+                                    : arguments[i].toGenerator();
+    TORCH_CHECK(given.device().is_privateuseone(), "Expected a '",
+                c10::DeviceTypeName(device.type(), /*lower_case=*/true),
+                "' device type for generator but found '",
+                c10::DeviceTypeName(given.device().type(), true), "'");
+    arguments[i] =
+        static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
+            ->engine();
+  }
+}
+
+// The device of a factory is an argument.
+c10::Device device_of(const c10::OperatorHandle& op,
+                      std::span<const c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isDevice() && argument.toDevice().is_privateuseone()) {
+      return {c10::DeviceType::PrivateUse1,
+              resolve_device(argument.toDevice().index())};
+    }
+  }
+  return common_device(op, arguments);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+
+}  // namespace
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::span<c10::IValue> arguments = arguments_of(op, *stack);
+  const c10::Device device = device_of(op, arguments);
+  const DeviceScope scope(device.index());
+  replace_generators(op, arguments, device);
+  at::native::cpu_fallback(op, stack);
+}
+
+}  // namespace torch_openreg

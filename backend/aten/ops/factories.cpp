@@ -1,0 +1,73 @@
+// New tensors.
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
+#include <torch/library.h>
+
+#include "backend/runtime/device_allocator.h"
+#include "backend/runtime/functions.h"
+
+namespace torch_openreg {
+
+namespace {
+
+constexpr c10::DispatchKeySet kKeySet(c10::DispatchKey::PrivateUse1);
+
+void check_options(std::optional<at::Layout> layout,
+                   std::optional<bool> pin_memory) {
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided,
+              "openreg: expected a strided layout, got ", *layout);
+  TORCH_CHECK(!pin_memory.value_or(false),
+              "Only dense CPU tensors can be pinned");
+}
+
+c10::DeviceIndex index_of(std::optional<at::Device> device) {
+  if (!device.has_value()) return -1;
+  TORCH_CHECK(device->is_privateuseone(), "expected an OpenReg device, got ",
+              *device);
+  return device->index();
+}
+
+// Deterministic mode makes uninitialised memory visible.
+at::Tensor filled_if_deterministic(at::Tensor tensor) {
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() &&
+                   context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
+at::Tensor empty_memory_format(at::IntArrayRef size,
+                               std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout,
+                               std::optional<at::Device> device,
+                               std::optional<bool> pin_memory,
+                               std::optional<at::MemoryFormat> memory_format) {
+  check_options(layout, pin_memory);
+  const DeviceScope scope(resolve_device(index_of(device)));
+  return filled_if_deterministic(
+      at::detail::empty_generic(size, &OpenRegDeviceAllocator::get(), kKeySet,
+                                c10::dtype_or_default(dtype), memory_format));
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
+                         std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout,
+                         std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  const DeviceScope scope(resolve_device(index_of(device)));
+  return filled_if_deterministic(at::detail::empty_strided_generic(
+      size, stride, &OpenRegDeviceAllocator::get(), kKeySet,
+      c10::dtype_or_default(dtype)));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
+  m.impl("empty_strided", TORCH_FN(empty_strided));
+}
+
+}  // namespace
+
+}  // namespace torch_openreg

@@ -1,0 +1,59 @@
+#include "backend/runtime/check.h"
+
+#include <string>
+
+namespace torch_openreg::detail {
+
+namespace {
+
+std::string describe(orError_t code, const char* call) {
+  std::string text = "OpenReg error: ";
+  text += orGetErrorString(code);
+  const std::string message = orGetLastErrorMessage();
+  if (!message.empty()) text += "\n" + message;
+  text += std::string("\n(") + orGetErrorName(code) + " from " + call + ")";
+  if (code == orErrorLaunchFailure || code == orErrorIllegalAddress) {
+    text +=
+        "\nThe failure may have happened earlier: kernels run asynchronously. "
+        "Set OPENREG_LAUNCH_BLOCKING=1 to see it at the call that caused it.";
+  }
+  return text;
+}
+
+}  // namespace
+
+void throw_error(orError_t code, const char* call, c10::SourceLocation where) {
+  std::string text = describe(code, call);
+  orGetLastError();  // the exception tells it from here on
+  if (code == orErrorOutOfMemory) {
+    throw c10::OutOfMemoryError(where, std::move(text));
+  }
+  throw c10::AcceleratorError(where, code, std::move(text));
+}
+
+void warn_error(orError_t code, const char* call) noexcept {
+  try {
+    const std::string text = describe(code, call);
+    orGetLastError();
+    TORCH_WARN(text);
+  } catch (...) {
+    // A warning handler may throw (Python's does, with warnings as errors);
+    // here nobody can receive it.
+  }
+}
+
+}  // namespace torch_openreg::detail
+
+namespace torch_openreg {
+
+bool is_ready(orError_t code, const char* call) {
+  if (code == orSuccess) return true;
+  if (code != orErrorNotReady) {
+    detail::throw_error(code, call,
+                        {__func__, __FILE__, static_cast<uint32_t>(__LINE__)});
+  }
+  orGetLastError();
+  return false;
+}
+
+}  // namespace torch_openreg

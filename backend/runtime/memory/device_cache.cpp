@@ -1,0 +1,228 @@
+// The way of a block: out of the cache and back. What happens when there is no
+// memory left is in device_cache_pressure.cpp, what is told about the cache in
+// device_cache_report.cpp.
+#include "backend/runtime/memory/device_cache.h"
+
+#include <c10/core/AllocatorConfig.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/runtime/check.h"
+#include "backend/runtime/functions.h"
+#include "backend/runtime/memory/size_policy.h"
+#include "openreg/memory.h"
+
+namespace torch_openreg::memory {
+
+using c10::CachingAllocator::AcceleratorAllocatorConfig;
+using c10::CachingAllocator::for_each_selected_stat_type;
+using c10::CachingAllocator::StatType;
+
+namespace {
+
+constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
+
+}  // namespace
+
+DeviceCache::DeviceCache(c10::DeviceIndex device,
+                         const HistorySettings& history)
+    : device_(device), history_(history) {}
+
+BlockPool& DeviceCache::pool_for(size_t size) {
+  return is_large(size) ? large_ : small_;
+}
+
+Block* DeviceCache::allocate(size_t requested, const OpenRegStream& stream) {
+  const size_t size = requested < kTooLarge ? block_size(requested) : requested;
+  Request request{requested,
+                  size,
+                  stream,
+                  pool_for(size),
+                  history_.gather(RecordContext::STATE),
+                  {}};
+  Lock lock(mutex_);
+  if (C10_UNLIKELY(requested >= kTooLarge)) out_of_memory(request, lock);
+  if (!pending_.empty()) poll_pending(request.dead);
+  Block* block = request.pool.take(size, stream.id());
+  if (block == nullptr && !is_garbage_due()) {
+    block = new_segment(request);
+  }
+  if (block == nullptr) block = allocate_under_pressure(request, lock);
+  start(block, request);
+  const Usage now = usage(block, 1);
+  lock.unlock();
+  report(now);
+  return block;
+}
+
+void DeviceCache::release(Block* block) noexcept {
+  Context context;
+  try {
+    context = history_.gather(RecordContext::ALL);
+  } catch (...) {
+    // A release without its context is better than none.
+  }
+  DeadContexts dead;
+  Lock lock(mutex_);
+  for_each_selected_stat_type(
+      block->segment->pool->stat_types(), [&](size_t type) {
+        stats_.allocation[type].decrease(1);
+        stats_.allocated_bytes[type].decrease(block->size);
+      });
+  if (block->oversize) stats_.oversize_allocations.decrease(1);
+  const Usage now = usage(block, -1);
+  note(TraceEntry::FREE_REQUESTED, block->ptr, block->requested,
+       block->segment->handle, context ? context : block->context, dead);
+  if (block->other_users.empty()) {
+    complete(block, dead);
+  } else {
+    block->state = Block::State::kPending;
+    pending_.add(block);
+  }
+  lock.unlock();
+  report(now);
+}
+
+void DeviceCache::record_stream(Block* block, const OpenRegStream& stream) {
+  // The block's own stream keeps the order by itself.
+  if (stream.id() == block->stream && stream.device_index() == device_) return;
+  const std::lock_guard lock(mutex_);
+  std::vector<OpenRegStream>& users = block->other_users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) {
+    users.push_back(stream);
+  }
+}
+
+void DeviceCache::start(Block* block, Request& request) {
+  block->state = Block::State::kAllocated;
+  block->requested = request.requested;
+  block->context = request.context;
+  const BlockPool& pool = request.pool;
+  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
+    stats_.allocation[type].increase(1);
+    stats_.allocated_bytes[type].increase(block->size);
+    stats_.active[type].increase(1);
+    stats_.active_bytes[type].increase(block->size);
+    stats_.requested_bytes[type].increase(block->requested);
+  });
+  block->oversize = block->size >= AcceleratorAllocatorConfig::max_split_size();
+  if (block->oversize) stats_.oversize_allocations.increase(1);
+  count_splits(pool);
+  note(TraceEntry::ALLOC, block->ptr, block->requested, block->segment->handle,
+       request.context, request.dead);
+}
+
+void DeviceCache::complete(Block* block, DeadContexts& dead) {
+  note(TraceEntry::FREE_COMPLETED, block->ptr, block->requested,
+       block->segment->handle, block->context, dead);
+  BlockPool& pool = *block->segment->pool;
+  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
+    stats_.active[type].decrease(1);
+    stats_.active_bytes[type].decrease(block->size);
+    stats_.requested_bytes[type].decrease(block->requested);
+  });
+  if (block->context) dead.push_back(std::move(block->context));
+  pool.give_back(block);
+  count_splits(pool);
+}
+
+void DeviceCache::poll_pending(DeadContexts& dead) {
+  pending_.poll([&](Block* block) { complete(block, dead); });
+}
+
+// Brings the statistics to what the pool holds. One step whatever has happened
+// in between, so that peaks and sums count results only.
+void DeviceCache::count_splits(const BlockPool& pool) {
+  const auto apply = [](c10::CachingAllocator::Stat& stat, int64_t change) {
+    if (change > 0) stat.increase(static_cast<size_t>(change));
+    if (change < 0) stat.decrease(static_cast<size_t>(-change));
+  };
+  const size_t own = static_cast<size_t>(pool.large() ? StatType::LARGE_POOL
+                                                      : StatType::SMALL_POOL);
+  const int64_t blocks =
+      pool.split_blocks() - stats_.inactive_split[own].current;
+  const int64_t bytes =
+      pool.split_bytes() - stats_.inactive_split_bytes[own].current;
+  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
+    apply(stats_.inactive_split[type], blocks);
+    apply(stats_.inactive_split_bytes[type], bytes);
+  });
+}
+
+void DeviceCache::note(TraceEntry::Action action, const void* address,
+                       size_t size, orStream_t stream, const Context& context,
+                       DeadContexts& dead) {
+  if (C10_LIKELY(!history_.enabled())) return;
+  trace_.add(TraceEntry(action, device_, reinterpret_cast<size_t>(address),
+                        size, stream, {0, 0}, c10::getApproximateTime(),
+                        history_.keeps_contexts() ? context : nullptr),
+             dead);
+}
+
+Block* DeviceCache::new_segment(Request& request) {
+  const size_t size = segment_size(request.size);
+  const orStream_t handle = request.stream.handle();
+  char* const base = allocate_segment(size);
+  if (base == nullptr) return nullptr;
+  BlockPool& pool = request.pool;
+  auto segment = std::make_unique<Segment>();
+  segment->cache = this;
+  segment->pool = &pool;
+  segment->base = base;
+  segment->size = size;
+  segment->stream = request.stream.id();
+  segment->handle = handle;
+  segment->oversize = size >= AcceleratorAllocatorConfig::max_split_size();
+  segment->context = request.context;
+  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
+    stats_.segment[type].increase(1);
+    stats_.reserved_bytes[type].increase(size);
+  });
+  ++stats_.num_device_alloc;
+  if (segment->oversize) stats_.oversize_segments.increase(1);
+  note(TraceEntry::SEGMENT_ALLOC, base, size, handle, request.context,
+       request.dead);
+  Block* const block = pool.take_from(*segment, request.size);
+  segments_.emplace(base, std::move(segment));
+  return block;
+}
+
+// Null if there is not enough memory.
+char* DeviceCache::allocate_segment(size_t size) {
+  const auto reserved =
+      static_cast<size_t>(stats_.reserved_bytes[kAll].current);
+  if (fraction() < 1.0 && reserved + size > allowed()) return nullptr;
+  const DeviceScope scope(device_);
+  void* base = nullptr;
+  const orError_t code = orMalloc(&base, size);
+  if (code == orErrorOutOfMemory) {
+    orGetLastError();
+    return nullptr;
+  }
+  OPENREG_CHECK(code);
+  set_primary_context(device_);
+  return static_cast<char*>(base);
+}
+
+size_t DeviceCache::allowed() {
+  if (capacity_ == 0) {
+    const DeviceScope scope(device_);
+    OPENREG_CHECK(orMemGetInfo(nullptr, &capacity_));
+  }
+  return static_cast<size_t>(fraction() * static_cast<double>(capacity_));
+}
+
+DeviceCache::Usage DeviceCache::usage(const Block* block, int64_t sign) const {
+  return {block->ptr, sign * static_cast<int64_t>(block->size),
+          static_cast<size_t>(stats_.allocated_bytes[kAll].current),
+          static_cast<size_t>(stats_.reserved_bytes[kAll].current)};
+}
+
+void DeviceCache::report(const Usage& usage) const {
+  c10::reportMemoryUsageToProfiler(
+      usage.ptr, usage.change, usage.allocated, usage.reserved,
+      c10::Device(c10::DeviceType::PrivateUse1, device_));
+}
+
+}  // namespace torch_openreg::memory

@@ -1,5 +1,6 @@
 #include "backend/aten/fallback.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
@@ -9,6 +10,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -77,29 +80,42 @@ c10::Device common_device(const c10::OperatorHandle& op,
   return *device;
 }
 
-// Puts the engine of the device's generator in place of none or of ours: the
-// CPU's kernels take no other.
-void replace_generators(const c10::OperatorHandle& op,
-                        std::span<c10::IValue> arguments, c10::Device device) {
-  const auto& declared = op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::TypePtr& type = declared[i].type();
-    const auto* const optional = type->castRaw<c10::OptionalType>();
-    const c10::Type& inner =
-        optional != nullptr ? *optional->getElementType() : *type;
-    if (inner.kind() != c10::TypeKind::GeneratorType) continue;
-    const at::Generator given = arguments[i].isNone()
-                                    ? getDefaultOpenRegGenerator(device.index())
-                                    : arguments[i].toGenerator();
-    TORCH_CHECK(given.device().is_privateuseone(), "Expected a '",
-                c10::DeviceTypeName(device.type(), /*lower_case=*/true),
-                "' device type for generator but found '",
-                c10::DeviceTypeName(given.device().type(), true), "'");
-    arguments[i] =
-        static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
-            ->engine();
+// The CPU's kernels take only the CPU's generators: these draw in the place of
+// ours, from none means the device's default one.
+class DrawnGenerators {
+ public:
+  void replace(const c10::OperatorHandle& op, std::span<c10::IValue> arguments,
+               c10::Device device) {
+    const auto& declared = op.schema().arguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_generator(*declared[i].type())) continue;
+      at::Generator ours = arguments[i].isNone()
+                               ? getDefaultOpenRegGenerator(device.index())
+                               : arguments[i].toGenerator();
+      TORCH_CHECK(ours.device().is_privateuseone(), "Expected a '",
+                  c10::DeviceTypeName(device.type(), /*lower_case=*/true),
+                  "' device type for generator but found '",
+                  c10::DeviceTypeName(ours.device().type(), true), "'");
+      at::Generator drawn = at::detail::createCPUGenerator();
+      drawn.set_state(ours.get_state());
+      arguments[i] = drawn;
+      pairs_.emplace_back(std::move(ours), std::move(drawn));
+    }
   }
-}
+
+  void give_back() {
+    for (auto& [ours, drawn] : pairs_) ours.set_state(drawn.get_state());
+  }
+
+ private:
+  static bool is_generator(const c10::Type& type) {
+    const auto* const optional = type.castRaw<c10::OptionalType>();
+    return (optional != nullptr ? *optional->getElementType() : type).kind() ==
+           c10::TypeKind::GeneratorType;
+  }
+
+  std::vector<std::pair<at::Generator, at::Generator>> pairs_;
+};
 
 // The device of a factory is an argument.
 c10::Device device_of(const c10::OperatorHandle& op,
@@ -123,8 +139,10 @@ void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
   const c10::Device device = device_of(op, arguments);
   const DeviceScope scope(device.index());
-  replace_generators(op, arguments, device);
+  DrawnGenerators generators;
+  generators.replace(op, arguments, device);
   at::native::cpu_fallback(op, stack);
+  generators.give_back();
 }
 
 }  // namespace torch_openreg

@@ -2,27 +2,28 @@
 #pragma once
 
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "backend/executor/clean_dispatch.h"
+#include "backend/executor/settings.h"
 
 namespace torch_openreg {
 
 // A kernel may run on the thread of a worker or on the caller's, inside
 // whatever modes the caller is in (autograd, functionalization, profiling,
 // Python dispatch). Within this scope none of that is in force: operators go
-// straight to the CPU's kernels. Not thread-safe: it is a thread's own.
+// straight to the CPU's kernels, with the caller's number of threads and
+// treatment of denormals. Not thread-safe: it is a thread's own.
 class ExecutionScope {
  public:
-  ExecutionScope() = default;
+  explicit ExecutionScope(const Settings& settings);
+  ~ExecutionScope();
   ExecutionScope(const ExecutionScope&) = delete;
   ExecutionScope& operator=(const ExecutionScope&) = delete;
 
  private:
-  static constexpr c10::DispatchKeySet kNothing{};
-
-  const c10::impl::ForceDispatchKeyGuard dispatch_{
-      kNothing, c10::autograd_dispatch_keyset |
-                    c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView)};
+  const CleanDispatch dispatch_;
   const at::DisableRecordFunctionGuard no_profiling_;
+  bool denormals_before_;
 };
 
 }  // namespace torch_openreg

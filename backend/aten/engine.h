@@ -1,0 +1,35 @@
+// Runs operators on the device: one call, one launch record.
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+
+#include "backend/aten/operator_info.h"
+#include "backend/export.h"
+#include "backend/record/metadata_cache.h"
+
+namespace torch_openreg {
+
+// Note [How an operator runs]
+// The host writes the arguments into a record and finds out what the outputs
+// will look like:
+//   - from the cache, if the same kind of call was made before;
+//   - else from PyTorch's Meta kernel;
+//   - else by running the operator and waiting for it.
+// In the first two cases it allocates the outputs, launches the record on the
+// current stream and returns; the executor makes the CPU's kernel write to
+// where the outputs are. Data-dependent operators always take the third way.
+// What a record can't carry goes to the copying fallback.
+
+// Takes the arguments from the stack and leaves the results. Thread-safe.
+void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
+
+struct EngineStatistics {
+  uint64_t launches;     // without waiting
+  uint64_t synchronous;  // run and waited for
+  record::CacheStatistics cache;
+};
+TORCH_OPENREG_API EngineStatistics engine_statistics();
+
+}  // namespace torch_openreg

@@ -1,0 +1,176 @@
+#include "backend/aten/metadata.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+
+#include <utility>
+#include <vector>
+
+#include "backend/executor/clean_dispatch.h"
+
+namespace torch_openreg {
+
+namespace {
+
+const c10::Device kMetaDevice(c10::DeviceType::Meta);
+
+// Meta tensors for the arguments of a call. Storages keep their identity and
+// their addresses, so that checks for overlap see what the CPU's would.
+class MetaArguments {
+ public:
+  c10::IValue convert(const c10::IValue& value) {
+    if (value.isTensor()) return convert(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        list.push_back(convert(tensor));
+      }
+      return list;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& tensor : value.toOptionalTensorVector()) {
+        list.push_back(tensor.has_value() ? std::optional(convert(*tensor))
+                                          : std::nullopt);
+      }
+      return list;
+    }
+    if (value.isDevice()) return kMetaDevice;
+    if (value.isGenerator()) return {};
+    return value;
+  }
+
+  at::Tensor convert(const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.is_cpu()) return tensor;
+    at::Tensor meta = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(storage(tensor.storage())),
+        c10::DispatchKeySet(c10::DispatchKey::Meta), tensor.dtype());
+    c10::TensorImpl& impl = *meta.unsafeGetTensorImpl();
+    impl.set_sizes_and_strides(tensor.sizes(), tensor.strides(),
+                               tensor.storage_offset());
+    if (tensor.is_conj()) impl._set_conj(true);
+    if (tensor.is_neg()) impl._set_neg(true);
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      impl.set_wrapped_number(true);
+    }
+    return meta;
+  }
+
+ private:
+  const c10::Storage& storage(const c10::Storage& real) {
+    for (const auto& [known, meta] : storages_) {
+      if (known == real.unsafeGetStorageImpl()) return meta;
+    }
+    c10::StorageImpl* const impl = real.unsafeGetStorageImpl();
+    storages_.emplace_back(
+        impl, c10::make_intrusive<c10::StorageImpl>(
+                  c10::StorageImpl::use_byte_size_t(), impl->nbytes(),
+                  c10::DataPtr(const_cast<void*>(impl->data()), kMetaDevice),
+                  c10::GetAllocator(c10::DeviceType::Meta),
+                  /*resizable=*/true));
+    return storages_.back().second;
+  }
+
+  std::vector<std::pair<c10::StorageImpl*, c10::Storage>> storages_;
+};
+
+// Whether there is a Meta kernel in C++: Python's need the GIL, which this path
+// must not wait for. Composite kernels are none (they may look at data), except
+// those that only loop over others.
+bool has_cpp_meta(const OperatorInfo& info) {
+  if (info.name.starts_with("aten::_foreach_")) return true;
+  if (!info.op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
+  const std::string state = info.op.dumpState();
+  const size_t start = state.find("\nMeta");
+  if (start == std::string::npos) return true;
+  const size_t end = state.find('\n', start + 1);
+  return state.substr(start, end - start).find(".py") == std::string::npos;
+}
+
+bool is_usable(const OperatorInfo& info) {
+  using Meta = OperatorInfo::Meta;
+  Meta state = info.meta.load(std::memory_order_relaxed);
+  if (state == Meta::kUnknown) {
+    state = has_cpp_meta(info) ? Meta::kUsable : Meta::kUnusable;
+    info.meta.store(state, std::memory_order_relaxed);
+  }
+  return state == Meta::kUsable;
+}
+
+record::OutputShape shape_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+}
+
+// Reads the results of a Meta call.
+std::shared_ptr<record::CallMetadata> read_results(
+    const OperatorInfo& info, const torch::jit::Stack& results) {
+  auto metadata = std::make_shared<record::CallMetadata>();
+  for (size_t i = 0; i < info.aliased.size(); ++i) {
+    if (info.aliased[i] >= 0) continue;
+    if (results[i].isTensor()) {
+      metadata->returns.push_back(record::CallMetadata::kSingle);
+      metadata->outputs.push_back(shape_of(results[i].toTensor()));
+      continue;
+    }
+    const auto list = results[i].toTensorVector();
+    metadata->returns.push_back(static_cast<int32_t>(list.size()));
+    for (const at::Tensor& tensor : list) {
+      metadata->outputs.push_back(shape_of(tensor));
+    }
+  }
+  return metadata;
+}
+
+void read_resizes(const OperatorInfo& info,
+                  std::span<const c10::IValue> arguments,
+                  std::span<const c10::IValue> after,
+                  record::CallMetadata& metadata) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!info.written[i] || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    const at::Tensor& meta = after[i].toTensor();
+    if (!tensor.defined() || meta.sizes() == tensor.sizes()) continue;
+    metadata.resizes.push_back({static_cast<uint32_t>(i), meta.sizes().vec()});
+  }
+}
+
+}  // namespace
+
+record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
+                                 at::IntArrayRef strides) {
+  record::OutputShape shape;
+  shape.tensor.push_back(
+      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype), 0,
+                        static_cast<uint8_t>(sizes.size()), 0}
+          .pack());
+  shape.tensor.insert(shape.tensor.end(), sizes.begin(), sizes.end());
+  shape.tensor.insert(shape.tensor.end(), strides.begin(), strides.end());
+  shape.bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  return shape;
+}
+
+std::shared_ptr<const record::CallMetadata> infer_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  if (!is_usable(info)) return nullptr;
+  MetaArguments meta;
+  torch::jit::Stack stack;
+  for (const c10::IValue& value : arguments) {
+    stack.push_back(meta.convert(value));
+  }
+  const torch::jit::Stack before = stack;
+  try {
+    const CleanDispatch clean;
+    info.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } catch (const c10::NotImplementedError&) {
+    info.meta.store(OperatorInfo::Meta::kUnusable, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const auto metadata = read_results(info, stack);
+  read_resizes(info, arguments, before, *metadata);
+  return metadata;
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,42 @@
+// What the engine needs to know about an operator, found once.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace torch_openreg {
+
+// Made from the schema and the tags; immutable but for `meta`. Thread-safe.
+struct OperatorInfo {
+  explicit OperatorInfo(const c10::OperatorHandle& handle);
+
+  const c10::OperatorHandle op;
+  const std::string name;  // with its overload
+  const uint64_t id;       // of the name
+
+  // By argument: whether the operator writes it.
+  std::vector<bool> written;
+  // By return: the argument that it is, or -1.
+  std::vector<int> aliased;
+
+  bool is_carryable = true;   // a record can hold its arguments and results
+  bool is_pointwise = false;  // numbers don't decide metadata
+  bool is_random = false;
+  bool is_heavy = false;        // takes long even on few elements
+  bool is_synchronous = false;  // data decides the results' metadata
+  bool takes_host_indices = false;
+
+  // Whether a C++ kernel can tell the outputs' metadata: found at first need.
+  enum class Meta : uint8_t { kUnknown, kUsable, kUnusable };
+  mutable std::atomic<Meta> meta{Meta::kUnknown};
+
+  // Whether data decides the metadata of this call.
+  bool needs_data(std::span<const c10::IValue> arguments) const;
+};
+
+}  // namespace torch_openreg

@@ -1,0 +1,285 @@
+#include "backend/executor/operators.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/executor/decode.h"
+#include "backend/executor/execution_scope.h"
+#include "backend/executor/placement.h"
+#include "backend/executor/schema.h"
+#include "backend/record/writer.h"
+
+namespace torch_openreg {
+
+namespace {
+
+using TensorVector = c10::SmallVector<at::Tensor, 4>;
+
+// Operators by the id of their name. Thread-safe.
+const c10::OperatorHandle& find_operator(const record::Reader& reader) {
+  static thread_local std::unordered_map<uint64_t, c10::OperatorHandle> known;
+  const uint64_t id = reader.header().operator_id;
+  const auto found = known.find(id);
+  if (C10_LIKELY(found != known.end())) return found->second;
+  const std::string name(reader.name());
+  if (record::id_of(name) != id) {
+    throw std::invalid_argument("a malformed launch record: operator");
+  }
+  const size_t dot = name.find('.');
+  const c10::OperatorName full(name.substr(0, dot), dot == std::string::npos
+                                                        ? ""
+                                                        : name.substr(dot + 1));
+  const auto op = c10::Dispatcher::singleton().findSchema(full);
+  if (!op.has_value()) {
+    throw std::invalid_argument("the device has no operator " + name);
+  }
+  return known.emplace(id, *op).first->second;
+}
+
+// The new tensors among the results, lists flattened.
+TensorVector new_tensors(const c10::FunctionSchema& schema,
+                         const torch::jit::Stack& stack) {
+  TensorVector tensors;
+  const auto& returns = schema.returns();
+  for (size_t i = 0; i < returns.size(); ++i) {
+    if (is_written_argument(returns[i])) continue;
+    const c10::IValue& value = stack[i];
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) tensors.push_back(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        tensors.push_back(tensor);
+      }
+    }
+  }
+  return tensors;
+}
+
+// Makes sure that `result` is at `place`; says so if the host had expected
+// another tensor.
+void settle(const at::Tensor& place, const at::Tensor& result) {
+  TORCH_INTERNAL_ASSERT(
+      place.sizes() == result.sizes() && place.dtype() == result.dtype(),
+      "the host expected an output of ", place.sizes(), " ", place.dtype(),
+      " and the kernel gave ", result.sizes(), " ", result.dtype());
+  if (place.const_data_ptr() == result.const_data_ptr() &&
+      place.strides() == result.strides() && !result.is_conj() &&
+      !result.is_neg()) {
+    return;
+  }
+  place.copy_(result);
+}
+
+void settle_all(Decoder& decoder, record::Reader& reader,
+                std::span<const at::Tensor> results) {
+  TORCH_INTERNAL_ASSERT(results.size() == reader.header().output_count,
+                        "the host expected ", reader.header().output_count,
+                        " outputs and the kernel gave ", results.size());
+  for (const at::Tensor& result : results) {
+    record::TensorView view;
+    if (!reader.next_output(&view)) {
+      throw std::invalid_argument("a malformed launch record: output");
+    }
+    settle(decoder.tensor(view), result);
+  }
+}
+
+// Outputs that wait for fetch_outputs. Thread-safe.
+class KeptOutputs {
+ public:
+  static KeptOutputs& get() {
+    static auto& instance = *new KeptOutputs;
+    return instance;
+  }
+  uint64_t keep(TensorVector tensors) {
+    const std::lock_guard lock(mutex_);
+    by_token_.emplace(++last_, std::move(tensors));
+    return last_;
+  }
+  TensorVector take(uint64_t token) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_token_.find(token);
+    if (found == by_token_.end()) {
+      throw std::invalid_argument("no outputs are kept under this token");
+    }
+    TensorVector tensors = std::move(found->second);
+    by_token_.erase(found);
+    return tensors;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t last_ = 0;                                    // guarded by mutex_
+  std::unordered_map<uint64_t, TensorVector> by_token_;  // guarded by mutex_
+};
+
+record::TensorShape shape_of(const at::Tensor& tensor) {
+  return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
+          .flags = 0,
+          .offset = 0,
+          .sizes = tensor.sizes(),
+          .strides = tensor.strides()};
+}
+
+// One result as an argument of a record.
+void describe(const c10::IValue& value, record::Writer& writer) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (tensor.defined()) {
+      writer.add_tensor(shape_of(tensor), 0);
+    } else {
+      writer.add_undefined();
+    }
+  } else if (value.isTensorList()) {
+    const auto list = value.toTensorVector();
+    writer.begin_list(record::Tag::kTensorList, list.size());
+    for (const at::Tensor& tensor : list) describe(tensor, writer);
+  } else if (value.isInt()) {
+    writer.add_int(value.toInt());
+  } else if (value.isDouble()) {
+    writer.add_float(value.toDouble());
+  } else if (value.isBool()) {
+    writer.add_bool(value.toBool());
+  } else if (value.isComplexDouble()) {
+    const auto number = value.toComplexDouble();
+    writer.add_complex(number.real(), number.imag());
+  } else if (value.isNone()) {
+    writer.add_none();
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "a result of type ", value.tagKind());
+  }
+}
+
+// A tensor that the operator has resized, and which argument it is.
+struct Resized {
+  int64_t argument;
+  at::Tensor tensor;
+};
+
+// The tensors among the arguments that an operator writes.
+class WrittenArguments {
+ public:
+  WrittenArguments(const c10::FunctionSchema& schema,
+                   const torch::jit::Stack& arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      if (!arguments[i].isTensor()) continue;
+      const at::Tensor& tensor = arguments[i].toTensor();
+      if (!tensor.defined()) continue;
+      before_.push_back({static_cast<int64_t>(i), tensor});
+      sizes_.push_back(tensor.sizes().vec());
+    }
+  }
+
+  std::vector<Resized> resized() const {
+    std::vector<Resized> result;
+    for (size_t i = 0; i < before_.size(); ++i) {
+      if (before_[i].tensor.sizes() != at::IntArrayRef(sizes_[i])) {
+        result.push_back(before_[i]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::vector<Resized> before_;
+  std::vector<std::vector<int64_t>> sizes_;
+};
+
+// The reply is a record itself: its name is the operator's, its settings the
+// token, its arguments the results; then, for each resized argument, its number
+// and what it is like now.
+orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
+                             const c10::FunctionSchema& schema,
+                             const torch::jit::Stack& stack,
+                             const std::vector<Resized>& resized) {
+  record::Writer writer(/*values_apart=*/false);
+  writer.add_storage(0, 0);
+  uint32_t count = 0;
+  for (size_t i = 0; i < schema.returns().size(); ++i) {
+    if (is_written_argument(schema.returns()[i])) continue;
+    describe(stack[i], writer);
+    ++count;
+  }
+  TensorVector tensors = new_tensors(schema, stack);
+  for (const Resized& argument : resized) {
+    writer.add_int(argument.argument);
+    describe(argument.tensor, writer);
+    tensors.push_back(argument.tensor);
+    count += 2;
+  }
+  const uint64_t token =
+      tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
+  record::Words words;
+  writer.finish(reader.name(), reader.header().operator_id, token, 0, count,
+                &words);
+  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+}
+
+orError_t run_placed(const c10::OperatorHandle& op, Decoder& decoder,
+                     record::Reader& reader, torch::jit::Stack& stack) {
+  c10::SmallVector<Placement, 4> places;
+  record::Reader outputs = reader;  // its own cursor
+  record::TensorView view;
+  for (uint32_t i = 0; i < reader.header().output_count; ++i) {
+    if (!outputs.next_output(&view)) {
+      throw std::invalid_argument("a malformed launch record: output");
+    }
+    const at::Tensor place = decoder.tensor(view);
+    places.push_back({place.storage().mutable_data(), place.storage().nbytes(),
+                      place.storage().nbytes() == 0});
+  }
+  {
+    const PlacementScope scope(places);
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+    settle_all(decoder, reader, new_tensors(op.schema(), stack));
+    stack.clear();
+  }
+  for (const Placement& place : places) {
+    if (!place.claimed || place.bytes == 0) continue;
+    abandon(place);
+    TORCH_INTERNAL_ASSERT(false, op.operator_name(),
+                          " has kept memory of the device");
+  }
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
+  const c10::OperatorHandle& op = find_operator(reader);
+  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
+  Decoder decoder(ctx, reader, /*resizable=*/keep);
+  torch::jit::Stack stack;
+  stack.reserve(reader.header().argument_count + 4);
+  decoder.push_arguments(stack);
+  if (stack.size() != op.schema().arguments().size()) {
+    throw std::invalid_argument("a malformed launch record: argument count");
+  }
+  if (!keep) return run_placed(op, decoder, reader, stack);
+  const WrittenArguments written(op.schema(), stack);
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+  return reply_with_results(ctx, reader, op.schema(), stack, written.resized());
+}
+
+orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
+  record::Argument token;
+  if (!reader.next_argument(&token) || token.tag != record::Tag::kInt) {
+    throw std::invalid_argument("a malformed launch record: token");
+  }
+  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  const TensorVector results =
+      KeptOutputs::get().take(static_cast<uint64_t>(token.integer));
+  Decoder decoder(ctx, reader, /*resizable=*/false);
+  settle_all(decoder, reader, results);
+  return orSuccess;
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,89 @@
+// Reads launch records and trusts nothing in them: every number is checked
+// before it is used, and whatever is wrong makes the reader fail, never crash.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "backend/record/format.h"
+
+namespace torch_openreg::record {
+
+struct StorageView {
+  uint64_t address;
+  uint64_t bytes;
+};
+
+// A tensor as a record holds it; the spans point into the record.
+struct TensorView {
+  uint8_t dtype = 0;
+  uint8_t flags = 0;
+  uint32_t storage = 0;
+  int64_t offset = 0;
+  std::span<const int64_t> sizes;
+  std::span<const int64_t> strides;
+};
+
+// One argument. Which fields hold something depends on the tag.
+struct Argument {
+  Tag tag = Tag::kNone;
+  TensorView tensor;                  // kTensor; dtype and flags: kHostValue
+  uint32_t number = 0;                // kBool, and the length of lists
+  int64_t integer = 0;                // kInt
+  double values[2] = {};              // kFloat, kComplex
+  Word words[2] = {};                 // kHostValue, kGenerator
+  std::string_view text;              // kString
+  std::span<const int64_t> integers;  // kIntList, kBoolList
+  std::span<const double> floats;     // kFloatList
+};
+
+// Reads one record from front to back. Not thread-safe; the words outlive it.
+class Reader {
+ public:
+  explicit Reader(std::span<const Word> words) : words_(words) {}
+
+  // Checks the header and that the parts fill the record exactly. First of all.
+  bool open();
+
+  const Header& header() const { return header_; }
+  std::string_view name() const { return name_; }
+  StorageView storage(uint32_t index) const {
+    return {storages_[2 * size_t{index}], storages_[2 * size_t{index} + 1]};
+  }
+
+  // The next argument, or element of a list; false if there is none or it is
+  // malformed. A tensor's storage exists; whether it holds the tensor, fits()
+  // tells.
+  bool next_argument(Argument* argument);
+  bool next_output(TensorView* tensor);
+
+  // Whether everything was read.
+  bool at_end() const {
+    return arguments_.empty() && values_.empty() && offsets_.empty() &&
+           outputs_.empty();
+  }
+
+  // Whether the tensor stays within its storage, with elements of `itemsize`
+  // bytes.
+  bool fits(const TensorView& tensor, uint64_t itemsize) const;
+
+ private:
+  bool read_tensor(std::span<const Word>* words, const FirstWord& first,
+                   TensorView* tensor);
+  bool take(std::span<const Word>* words, size_t count,
+            std::span<const Word>* taken) const;
+  bool take_values(size_t count, std::span<const Word>* taken);
+  bool read_body(const FirstWord& first, Argument* argument);
+
+  std::span<const Word> words_;
+  Header header_{};
+  std::span<const Word> arguments_;
+  std::span<const Word> values_;
+  std::span<const Word> offsets_;
+  std::span<const Word> storages_;
+  std::span<const Word> outputs_;
+  std::string_view name_;
+};
+
+}  // namespace torch_openreg::record

@@ -1,0 +1,113 @@
+#include "backend/record/writer.h"
+
+namespace torch_openreg::record {
+
+uint64_t id_of(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+void Writer::add_tensor(const TensorShape& shape, uint32_t storage) {
+  first(Tag::kTensor, storage, shape.dtype, shape.flags,
+        static_cast<uint8_t>(shape.sizes.size()));
+  offsets_.push(static_cast<Word>(shape.offset));
+  arguments_.append(shape.sizes);
+  arguments_.append(shape.strides);
+}
+
+void Writer::add_host_value(uint8_t dtype, uint8_t flags, Word low, Word high) {
+  first(Tag::kHostValue, 0, dtype, flags);
+  value(low);
+  value(high);
+}
+
+void Writer::add_int(int64_t number) {
+  first(Tag::kInt);
+  arguments_.push(static_cast<Word>(number));
+}
+
+void Writer::add_float(double number) {
+  first(Tag::kFloat);
+  value(std::bit_cast<Word>(number));
+}
+
+void Writer::add_complex(double real, double imaginary) {
+  first(Tag::kComplex);
+  value(std::bit_cast<Word>(real));
+  value(std::bit_cast<Word>(imaginary));
+}
+
+void Writer::add_string(std::string_view text) {
+  first(Tag::kString, static_cast<uint32_t>(text.size()));
+  arguments_.append_text(text);
+}
+
+void Writer::add_generator(uint64_t id) {
+  first(Tag::kGenerator);
+  value(id);
+}
+
+void Writer::add_ints(std::span<const int64_t> values) {
+  begin_list(Tag::kIntList, values.size());
+  arguments_.append(values);
+}
+
+void Writer::add_floats(std::span<const double> values) {
+  begin_list(Tag::kFloatList, values.size());
+  for (const double number : values) value(std::bit_cast<Word>(number));
+}
+
+uint32_t Writer::add_storage(uint64_t address, uint64_t bytes) {
+  for (size_t i = 0; i < storages_.size(); i += 2) {
+    if (storages_[i] == address && address != 0) {
+      has_shared_storage_ = true;
+      return static_cast<uint32_t>(i / 2);
+    }
+  }
+  storages_.push(address);
+  storages_.push(bytes);
+  return static_cast<uint32_t>(storages_.size() / 2 - 1);
+}
+
+void Writer::add_output(std::span<const Word> tensor, uint64_t address,
+                        uint64_t bytes) {
+  FirstWord first = FirstWord::unpack(tensor[0]);
+  first.number = static_cast<uint32_t>(storages_.size() / 2);
+  storages_.push(address);
+  storages_.push(bytes);
+  outputs_.push(first.pack());
+  outputs_.append(tensor.subspan(1));
+  offsets_.push(0);
+  ++output_count_;
+}
+
+void Writer::finish(std::string_view name, uint64_t operator_id,
+                    uint64_t settings, uint16_t flags, uint32_t argument_count,
+                    Words* record) const {
+  const Header header{
+      .magic = kMagic,
+      .version = kVersion,
+      .flags =
+          static_cast<uint16_t>(flags | (values_apart_ ? kValuesApart : 0)),
+      .operator_id = operator_id,
+      .settings = settings,
+      .argument_count = argument_count,
+      .argument_words = static_cast<uint32_t>(arguments_.size()),
+      .value_words = static_cast<uint32_t>(values_.size()),
+      .storage_count = static_cast<uint32_t>(storages_.size() / 2),
+      .output_count = output_count_,
+      .output_words = static_cast<uint32_t>(outputs_.size()),
+      .name_bytes = static_cast<uint32_t>(name.size()),
+      .offset_words = static_cast<uint32_t>(offsets_.size())};
+  std::memcpy(record->extend(kHeaderWords), &header, sizeof header);
+  for (const Words* part :
+       {&arguments_, &values_, &offsets_, &storages_, &outputs_}) {
+    record->append(part->view());
+  }
+  record->append_text(name);
+}
+
+}  // namespace torch_openreg::record

@@ -163,7 +163,8 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
   const torch::jit::Stack before = stack;
   try {
     const CleanDispatch clean;
-    info.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+    info.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta),
+                            &stack);
   } catch (const c10::NotImplementedError&) {
     info.meta.store(OperatorInfo::Meta::kUnusable, std::memory_order_relaxed);
     return nullptr;

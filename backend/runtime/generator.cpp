@@ -45,18 +45,15 @@ uint64_t OpenRegGeneratorImpl::seed() {
   return engine_.unsafeGetGeneratorImpl()->seed();
 }
 
-// The Mersenne Twister has no offset: it is all state.
-void OpenRegGeneratorImpl::set_offset(uint64_t /*offset*/) {
-  TORCH_CHECK(false,
-              "OpenReg generators have no offset, as the CPU's have none; use "
-              "set_state");
+void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
+  TORCH_CHECK(offset == 0,
+              "OpenReg generators do not count their draws, as the CPU's do "
+              "not: the only offset is 0, got ",
+              offset, "; use set_state");
+  set_current_seed(current_seed());
 }
 
-uint64_t OpenRegGeneratorImpl::get_offset() const {
-  TORCH_CHECK(false,
-              "OpenReg generators have no offset, as the CPU's have none; use "
-              "get_state");
-}
+uint64_t OpenRegGeneratorImpl::get_offset() const { return 0; }
 
 void OpenRegGeneratorImpl::set_state(const c10::TensorImpl& state) {
   const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
@@ -75,7 +72,6 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
 }
 
 at::Generator createOpenRegGenerator(c10::DeviceIndex device) {
-  if (device < 0) device = current_device();
   return at::make_generator<OpenRegGeneratorImpl>(device);
 }
 

@@ -19,6 +19,9 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
   void set_current_seed(uint64_t seed) override;
   uint64_t current_seed() const override;
   uint64_t seed() override;
+  // The Mersenne Twister does not count its draws, so the offset is always 0.
+  // Setting it to 0 goes back to the first number of the seed; any other throws
+  // c10::Error. PyTorch needs both to pickle and to copy a generator.
   void set_offset(uint64_t offset) override;
   uint64_t get_offset() const override;
   void set_state(const c10::TensorImpl& state) override;
@@ -39,7 +42,8 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
 TORCH_OPENREG_API const at::Generator& getDefaultOpenRegGenerator(
     c10::DeviceIndex device = -1);
 
-// A new generator with the default seed.
+// A new generator with the default seed. It serves every device: `device` is
+// only what it says of itself, need not exist, and is none if negative.
 TORCH_OPENREG_API at::Generator createOpenRegGenerator(
     c10::DeviceIndex device = -1);
 

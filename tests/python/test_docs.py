@@ -1,6 +1,10 @@
 """What the documents say about files, code and settings is true."""
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,37 @@ def test_c_code_in_the_documents_is_code_that_is_built():
     assert blocks
     for block in blocks:
         assert any(block in source for source in sources), block
+
+
+def test_cpp_code_in_the_readme_is_code_that_is_built():
+    """Every C++ block stands in the example, but for its indentation."""
+    source = (ROOT / "examples" / "backend" / "main.cpp").read_text()
+    blocks = re.findall(
+        r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    assert blocks
+    for block in blocks:
+        assert any(textwrap.indent(block, " " * n) in source for n in (0, 2, 4)), block
+
+
+def test_python_code_in_the_readme_prints_what_it_says():
+    """A comment behind a print is what it prints, in a new process."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+        assert done.stdout.splitlines() == said
 
 
 def test_every_variable_is_in_the_table_of_settings():

@@ -7,9 +7,10 @@
 namespace torch_openreg {
 
 // A kernel may run on the thread of a worker or on the caller's, inside
-// whatever modes the caller is in (autograd, functionalization, profiling,
-// Python dispatch). Within this scope none of that is in force: operators go
-// straight to the CPU's kernels. Not thread-safe: it is a thread's own.
+// whatever modes the caller is in (autograd, autocast, functionalization,
+// profiling, Python dispatch). Within this scope none of that is in force:
+// operators go straight to the CPU's kernels. Not thread-safe: it is a thread's
+// own.
 class ExecutionScope {
  public:
   ExecutionScope() = default;
@@ -17,11 +18,15 @@ class ExecutionScope {
   ExecutionScope& operator=(const ExecutionScope&) = delete;
 
  private:
-  static constexpr c10::DispatchKeySet kNothing{};
+  // What kernels need to make tensors of their own: without it, a call that has
+  // no tensor among its arguments finds no kernel.
+  static constexpr c10::DispatchKeySet kIncluded{
+      c10::DispatchKey::BackendSelect};
+  static constexpr c10::DispatchKeySet kExcluded =
+      c10::default_excluded_set | c10::autograd_dispatch_keyset |
+      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
 
-  const c10::impl::ForceDispatchKeyGuard dispatch_{
-      kNothing, c10::autograd_dispatch_keyset |
-                    c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView)};
+  const c10::impl::ForceDispatchKeyGuard dispatch_{kIncluded, kExcluded};
   const at::DisableRecordFunctionGuard no_profiling_;
 };
 

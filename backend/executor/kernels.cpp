@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backend/executor/copy_record.h"
+#include "backend/executor/copy_values.h"
 #include "backend/executor/execution_scope.h"
 #include "openreg/kernel.h"
 
@@ -49,25 +50,17 @@ at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
   return tensor;
 }
 
-orError_t copy(orKernelContext* ctx, const TensorRecord& dst,
-               const TensorRecord& src) {
+orError_t copy(orKernelContext* ctx, TensorRecord dst, TensorRecord src) {
   auto dst_type = static_cast<at::ScalarType>(dst.dtype);
   auto src_type = static_cast<at::ScalarType>(src.dtype);
   if (dst_type == src_type && dst.flags == src.flags) {
     dst_type = src_type = bits_type(c10::elementSize(dst_type));
-    TensorRecord plain_dst = dst;
-    TensorRecord plain_src = src;
-    plain_dst.flags = plain_src.flags = 0;
-    const at::Tensor to = view_of(ctx, plain_dst, dst_type);
-    const at::Tensor from = view_of(ctx, plain_src, src_type);
-    if (!to.defined() || !from.defined()) return orErrorIllegalAddress;
-    to.copy_(from);
-    return orSuccess;
+    dst.flags = src.flags = 0;
   }
   const at::Tensor to = view_of(ctx, dst, dst_type);
   const at::Tensor from = view_of(ctx, src, src_type);
   if (!to.defined() || !from.defined()) return orErrorIllegalAddress;
-  to.copy_(from);
+  torch_openreg::copy_values(to, from);
   return orSuccess;
 }
 

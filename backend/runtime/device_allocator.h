@@ -39,6 +39,8 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   // with the device. Throws c10::OutOfMemoryError after the cache was emptied
   // in vain; the process can go on.
   c10::DataPtr allocate(size_t size) override;
+  // The same on `device`, which must exist, and its current stream.
+  c10::DataPtr allocate_on(c10::DeviceIndex device, size_t size);
   c10::DeleterFnPtr raw_deleter() const override;
   // Between any two pointers, in the order of the current stream; waits if one
   // of them is host memory.

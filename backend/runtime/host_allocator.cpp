@@ -63,7 +63,7 @@ struct PinnedMemory final
       event.record(stream);
       events->push_back(std::move(event));
     } catch (const c10::Error& error) {
-      warn(error); throw;
+      warn(error);
     }
   }
 

@@ -8,10 +8,13 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 DRIVER_PAGE = ROOT / "docs" / "driver.md"
+SEED_PAGE = ROOT / "docs" / "manual_seed.md"
+CONTEXT_H = Path(torch.__file__).parent / "include" / "ATen" / "Context.h"
 
 
 def ids(paths: list[Path]) -> list[str]:
@@ -93,3 +96,36 @@ def test_every_public_header_is_in_the_table_of_headers():
         re.findall(r"\]\(\.\./include/openreg/(\w+\.h)\)", DRIVER_PAGE.read_text())
     )
     assert headers - named == {"defs.h", "openreg.h"}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def test_the_walk_of_manual_seed_quotes_its_sources():
+    """Every block but the program stands in a file that the page links to."""
+    links = re.findall(r"\]\(\.\./([^)#]+)\)", SEED_PAGE.read_text())
+    files = [ROOT / link for link in links] + [CONTEXT_H]
+    sources = [unindented(file.read_text()) for file in files]
+    _program, *quotes = blocks(SEED_PAGE, "(?:python|cpp)")
+    assert len(quotes) >= 7
+    for quote in quotes:
+        assert any(unindented(quote) in source for source in sources), quote
+
+
+def test_the_program_of_the_walk_prints_what_the_page_shows():
+    program, *_ = blocks(SEED_PAGE, "python")
+    (output,) = blocks(SEED_PAGE, "text")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == output

@@ -4,6 +4,7 @@ import ctypes
 from functools import cache
 
 import torch
+
 import torch_openreg
 
 
@@ -83,9 +84,7 @@ def fail(stream: torch.Stream, message: str = "a test's failure") -> None:
     arguments = _FailArgs(8, message.encode())
     with torch.openreg.device(stream.device_index):
         check(library().orModuleGetBuiltin(ctypes.byref(module)))
-        check(
-            library().orModuleGetFunction(ctypes.byref(function), module, b"fail")
-        )
+        check(library().orModuleGetFunction(ctypes.byref(function), module, b"fail"))
         check(
             library().orLaunchKernel(
                 function,

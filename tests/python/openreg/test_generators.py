@@ -92,6 +92,12 @@ def test_the_only_offset_is_the_start_of_the_seed():
         generator.set_offset(8)
 
 
+def test_a_generator_has_no_states_for_graphs():
+    generator = torch.Generator("openreg")
+    with pytest.raises(NotImplementedError, match="graphsafe_get_state"):
+        generator.graphsafe_get_state()
+
+
 DRAWS = {
     "rand": lambda device, generator: torch.rand(3, device=device, generator=generator),
     "randperm": lambda device, generator: torch.randperm(

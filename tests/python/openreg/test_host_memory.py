@@ -5,9 +5,10 @@ import threading
 
 import pytest
 import torch
-from driver import counters, fail
 from process import run_script
 from torch import openreg
+
+from driver import counters, fail
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,7 @@ def test_pinning_what_is_pinned_gives_the_same_tensor():
         lambda: torch.empty_strided((3,), (2,), pin_memory=True),
         lambda: torch.empty_like(torch.ones(3), pin_memory=True),
         lambda: torch.ones(3).new_empty(3, pin_memory=True),
+        lambda: torch.empty(3, pin_memory=True).resize_(10_000),
         lambda: torch.ones(3, device="openreg").to("cpu", non_blocking=True),
     ],
     ids=[
@@ -61,6 +63,7 @@ def test_pinning_what_is_pinned_gives_the_same_tensor():
         "empty_strided",
         "empty_like",
         "new_empty",
+        "resize_",
         "to",
     ],
 )
@@ -76,9 +79,8 @@ def test_new_tensors_are_pinned_if_they_shall_be(make):
         lambda x: x.detach(),
         lambda x: x.view(torch.uint8)[5:],
         lambda x: torch.from_numpy(x.numpy()),
-        lambda x: x.resize_(10_000),
     ],
-    ids=["slice", "view", "detach", "bytes", "numpy", "resize_"],
+    ids=["slice", "view", "detach", "bytes", "numpy"],
 )
 def test_what_lies_in_pinned_memory_is_pinned(derive):
     assert derive(torch.ones(6).pin_memory()).is_pinned()
@@ -109,9 +111,11 @@ def test_storages_are_pinned(kind):
     assert pinned.is_pinned()
     assert pinned.tolist() == storage.tolist()
     assert getattr(torch.ones(3).pin_memory(), kind)().is_pinned()
-    assert torch.tensor([], dtype=torch.uint8).set_(
-        torch.ones(3).pin_memory().untyped_storage(), 2, (4,)
-    ).is_pinned()
+    assert (
+        torch.tensor([], dtype=torch.uint8)
+        .set_(torch.ones(3).pin_memory().untyped_storage(), 2, (4,))
+        .is_pinned()
+    )
 
 
 def test_pinning_keeps_gradients():
@@ -128,7 +132,7 @@ def test_the_device_may_be_named_with_a_warning():
 def test_only_dense_host_tensors_are_pinned():
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.ones(3, device="openreg").pin_memory()
-    with pytest.raises(RuntimeError, match="[Oo]nly dense CPU tensors can be pinned"):
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
         torch.empty(3, device="openreg", pin_memory=True)
 
 

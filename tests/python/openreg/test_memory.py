@@ -172,3 +172,15 @@ def test_free_memory_is_what_is_not_reserved():
     assert openreg.mem_get_info("openreg:1") == (free - 30 * MIB, total)
     assert openreg.memory_reserved(1) - reserved == 30 * MIB
     del tensor
+
+
+def test_a_lazy_clone_takes_memory_when_it_is_written():
+    tensor = torch.arange(4.0, device="openreg")
+    allocated = openreg.memory_allocated()
+    clone = torch._lazy_clone(tensor)
+    assert clone.tolist() == [0, 1, 2, 3]
+    assert openreg.memory_allocated() == allocated
+    clone[0] = 9
+    assert openreg.memory_allocated() == allocated + 512
+    assert tensor.tolist() == [0, 1, 2, 3]
+    assert clone.tolist() == [9, 1, 2, 3]

@@ -159,6 +159,13 @@ def test_questions_take_every_form_of_device(question):
         question("cpu")
 
 
+def test_a_negative_index_is_the_current_device():
+    tensor = block(4096, "openreg:1")
+    with openreg.device(1):
+        assert openreg.memory_allocated(-1) == openreg.memory_allocated(1) >= 4096
+    del tensor
+
+
 def test_the_summary_is_a_table():
     tensor = block(3 * MIB)
     summary = openreg.memory_summary(0)
@@ -174,6 +181,19 @@ def test_the_summary_is_a_table():
     assert "from large pool" not in short
     assert len(short.splitlines()) < len(lines)
     del tensor
+
+
+def test_the_profiler_is_told_of_every_block():
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+        tensor = block(1000, "openreg:1")
+        del tensor
+    events = [
+        (each.nbytes(), each.device_type().name, each.device_index())
+        for each in profiler.kineto_results.events()
+        if each.name() == "[memory]"
+    ]
+    name = torch._C._autograd.DeviceType.OPENREG.name
+    assert events == [(1024, name, 1), (-1024, name, 1)]
 
 
 def test_there_is_one_allocator():

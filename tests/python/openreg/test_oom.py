@@ -75,6 +75,7 @@ def test_the_message_says_what_was_asked_and_where_the_memory_is():
 def test_absurd_sizes_are_out_of_memory_too(power):
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
         block(1 << power)
+    assert stat("num_ooms") == 1
 
 
 def test_sizes_that_are_no_sizes_are_ordinary_errors():

@@ -29,7 +29,7 @@ void fill(py::module_& module) {
 // Makes the module; a null pointer and a Python exception if that fails. Called
 // by the stub, once, with the GIL held.
 extern "C" __attribute__((visibility("default"))) PyObject*
-initOpenRegModule() {
+init_openreg_module() {
   namespace py = pybind11;
   static py::module_::module_def definition;
   HANDLE_TH_ERRORS

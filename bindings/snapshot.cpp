@@ -128,7 +128,8 @@ py::dict to_dict(const TraceEntry& entry, Frames& frames) {
   result["stream"] = reinterpret_cast<intptr_t>(entry.stream_);
   result["time_us"] = entry.time_.t_;
   result["pool_id"] = to_tuple(entry.mempool_);
-  result["compile_context"] = entry.compile_context_;
+  result["compile_context"] =
+      entry.compile_context_.empty() ? "N/A" : entry.compile_context_;
   result["user_metadata"] = entry.user_metadata_;
   frames.add(result, entry.context_);
   return result;
@@ -152,7 +153,8 @@ py::dict allocator_settings() {
   }
   py::dict result;
   result["PYTORCH_ALLOC_CONF"] = Config::last_allocator_settings();
-  result["max_split_size"] = Config::max_split_size();
+  // -1: unlimited.
+  result["max_split_size"] = static_cast<int64_t>(Config::max_split_size());
   result["garbage_collection_threshold"] =
       Config::garbage_collection_threshold();
   result["expandable_segments"] = Config::use_expandable_segments();

@@ -2,8 +2,8 @@
  * so that the code behind it is a library like any other. */
 #include <Python.h>
 
-PyObject* initOpenRegModule(void);
+PyObject* init_openreg_module(void);
 
 __attribute__((visibility("default"))) PyObject* PyInit__C(void) {
-  return initOpenRegModule();
+  return init_openreg_module();
 }

@@ -37,6 +37,7 @@ class Training:
     losses: dict[int, float] = field(default_factory=dict)
     accuracy: float = 0.0
     seconds: float = 0.0
+    memory: str = ""
 
 
 def spiral(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,6 +94,9 @@ def train(device: torch.device, steps: int, progress: Progress) -> Training:
     with torch.no_grad():
         right = model(points).argmax(dim=1) == arms
         result.accuracy = right.float().mean().item()
+    if device.type != "cpu":
+        module = torch.get_device_module(device)
+        result.memory = module.memory_summary(device, abbreviated=True)
     return result
 
 
@@ -173,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     show_losses(console, trainings)
     if on_device:
-        print(torch.get_device_module(device).memory_summary(device, abbreviated=True))
+        print(trainings[0].memory)
         ratio = trainings[0].seconds / trainings[1].seconds
         print(f"{device} took {ratio:.2f} times as long as the CPU.")
     return 0

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly HEAVY='#[[:space:]]*include[[:space:]]*[<"](torch/extension\.h|torch/torch\.h|ATen/ATen\.h)[>"]'
+readonly HEAVY='#[[:space:]]*include[[:space:]]*[<"](torch/(all|extension|torch)\.h|ATen/(ATen|Functions|NativeFunctions)\.h)[>"]'
 
 if tools/sources.sh | xargs -0 -r grep -nHE "$HEAVY"; then
   echo "These includes are too heavy; include the headers that are needed." >&2

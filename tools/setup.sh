@@ -67,7 +67,7 @@ check_versions() {
 # Installs exactly what is pinned. Without --no-deps a torch that was built for
 # CUDA would bring gigabytes of libraries along.
 install_requirements() {
-  .venv/bin/pip install --quiet --disable-pip-version-check --no-deps \
+  .venv/bin/pip install -qq --disable-pip-version-check --no-deps \
     -r requirements-dev.txt
   grep -q '^cuda.* = None$' .venv/lib/python3.*/site-packages/torch/version.py ||
     die "pip chose a torch that was built for CUDA; let PIP_INDEX_URL or" \

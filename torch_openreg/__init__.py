@@ -27,22 +27,28 @@ def __getattr__(name: str) -> str:
 def _autoload() -> None:
     """Make the device known to PyTorch; PyTorch calls this when it is imported.
 
-    A failure must not take PyTorch with it: it becomes a warning. Who needs the
-    device sees the error itself by importing ``torch_openreg``.
+    A failure must not take PyTorch with it: it becomes a warning.
     """
     try:
         from torch_openreg._registration import register
 
         register()
     except Exception as error:
-        import warnings
-
-        warnings.warn(
+        _warn(
             f"The device 'openreg' is not available: {error}. "
-            "'import torch_openreg' shows the whole error; "
-            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 silences this warning.",
-            stacklevel=2,
+            "With TORCH_DEVICE_BACKEND_AUTOLOAD=0, PyTorch does without it, and "
+            "'import torch_openreg' shows the whole error."
         )
+
+
+def _warn(text: str) -> None:
+    """Warn, but raise nothing where warnings are errors."""
+    import warnings
+
+    try:
+        warnings.warn(text, stacklevel=3)
+    except UserWarning:
+        print(text, file=sys.stderr)
 
 
 def _imported_by_torch() -> bool:
@@ -51,10 +57,14 @@ def _imported_by_torch() -> bool:
     return getattr(getattr(torch, "__spec__", None), "_initializing", False)
 
 
-if not _imported_by_torch():
-    import torch  # noqa: F401  # calls _autoload, unless that is switched off
+def _activate() -> None:
+    """Make the device known to PyTorch, or raise."""
+    import torch  # noqa: F401 (first: it calls _autoload, if it may)
 
     from torch_openreg._registration import register
 
     register()
-    del register
+
+
+if not _imported_by_torch():
+    _activate()

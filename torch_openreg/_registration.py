@@ -10,8 +10,8 @@ from torch.utils.backend_registration import (
 )
 
 _NAME = "openreg"
-# The libraries are built against the C++ interface of this version, see
-# cmake/Torch.cmake. With another one, loading them could end the process.
+# The libraries are built for the C++ interface of this version, the one that
+# pyproject.toml asks for. With another one, loading them could end the process.
 _TORCH_VERSION = "2.13.0"
 _SUBMODULES = ("amp", "memory", "random", "streams")
 

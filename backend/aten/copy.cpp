@@ -5,7 +5,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "backend/aten/conversion.h"
 #include "backend/executor/copy_record.h"
+#include "backend/executor/copy_values.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/event.h"
 #include "backend/runtime/executor.h"
@@ -25,10 +27,24 @@ bool has_same_bits(const at::Tensor& a, const at::Tensor& b) {
          a.is_neg() == b.is_neg();
 }
 
+// The stride of a dimension of size 1 means nothing.
+bool has_same_order(const at::Tensor& a, const at::Tensor& b) {
+  for (int64_t i = 0; i < a.dim(); ++i) {
+    if (a.size(i) != 1 && a.stride(i) != b.stride(i)) return false;
+  }
+  return true;
+}
+
 // Whether one run of bytes on each side is the whole copy.
 bool is_plain(const at::Tensor& dst, const at::Tensor& src) {
-  return has_same_bits(dst, src) && dst.strides() == src.strides() &&
+  return has_same_bits(dst, src) && has_same_order(dst, src) &&
          dst.is_non_overlapping_and_dense();
+}
+
+// Whether the bytes of the tensor, as one run, are its values.
+bool is_direct(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() &&
+         !tensor.is_neg();
 }
 
 // Without gaps: in its own order if it has none, else contiguous.
@@ -62,17 +78,7 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
 
 // In the order of the source's stream, as CUDA does it: behind what the
 // destination's stream was given before, and before what it is given later.
-void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
-  if (!is_plain(dst, src)) {
-    at::Tensor from = src;
-    if (!has_same_bits(dst, src) || !src.is_non_overlapping_and_dense()) {
-      from = staging(src, dst);
-      copy_on_device(from, src);
-    }
-    const at::Tensor to = staging(dst, from);
-    copy_between_devices(to, from);
-    return copy_on_device(dst, to);
-  }
+void send(const at::Tensor& dst, const at::Tensor& src) {
   const OpenRegStream from = getCurrentOpenRegStream(src.device().index());
   const OpenRegStream to = getCurrentOpenRegStream(dst.device().index());
   OpenRegEvent dst_ready;
@@ -85,6 +91,20 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   OpenRegEvent src_done;
   src_done.record(from);
   src_done.block(to);
+}
+
+// Bytes travel; all else happens before and after, each on one device.
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  if (is_plain(dst, src)) return send(dst, src);
+  at::Tensor from = src;
+  if (!is_direct(src) || dst.scalar_type() != src.scalar_type()) {
+    from = staging(src, dst);
+    copy_on_device(from, src);
+  }
+  if (is_plain(dst, from)) return send(dst, from);
+  const at::Tensor to = staging(dst, from);
+  send(to, from);
+  copy_on_device(dst, to);
 }
 
 // Copies bytes between the host and a device; `host` is one of the two.
@@ -105,33 +125,34 @@ void transfer(const at::Tensor& dst, const at::Tensor& src,
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src,
                     bool non_blocking) {
   if (is_plain(dst, src)) return transfer(dst, src, src, non_blocking);
-  const bool is_direct =
-      dst.is_non_overlapping_and_dense() && !dst.is_conj() && !dst.is_neg();
-  const at::Tensor to = is_direct ? dst : staging(dst, dst);
+  const at::Tensor to = is_direct(dst) ? dst : staging(dst, dst);
   at::Tensor from = src;
   if (!is_plain(to, src)) {
     from = staging(src, to);
-    from.copy_(src);
+    copy_values(from, src);
   }
   transfer(to, from, from, non_blocking);
-  if (!is_direct) copy_on_device(dst, to);
+  if (!to.is_same(dst)) copy_on_device(dst, to);
 }
 
 void copy_to_host(const at::Tensor& dst, const at::Tensor& src,
                   bool non_blocking) {
   if (is_plain(dst, src)) return transfer(dst, src, dst, non_blocking);
-  const bool is_direct =
-      dst.is_non_overlapping_and_dense() && !dst.is_conj() && !dst.is_neg();
-  at::Tensor from = src;
-  if (!is_direct || !is_plain(dst, src)) {
-    // Converted on the device, so that the host's part is one run of bytes.
-    from = staging(src, dst);
-    copy_on_device(from, src);
-  }
-  if (is_direct) return transfer(dst, from, dst, non_blocking);
+  // Converted on the device, so that the host's part is one run of bytes.
+  const at::Tensor from = staging(src, dst);
+  copy_on_device(from, src);
+  if (is_direct(dst)) return transfer(dst, from, dst, non_blocking);
   const at::Tensor to = staging(dst, from);
   transfer(to, from, to, /*non_blocking=*/false);
-  dst.copy_(to);
+  copy_values(dst, to);
+}
+
+// Here and not where the copy runs: nobody listens there.
+void warn_of_lost_part(const at::Tensor& dst, const at::Tensor& src) {
+  if (src.is_complex() && !dst.is_complex() && dst.scalar_type() != at::kBool) {
+    TORCH_WARN_ONCE(
+        "Casting complex values to real discards the imaginary part");
+  }
 }
 
 // The source in the destination's shape, with PyTorch's messages.
@@ -151,6 +172,10 @@ void copy_tensor(const at::Tensor& dst, const at::Tensor& src,
   const at::Tensor from = broadcast(src, dst);
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
+  if (!has_same_bits(dst, from)) {
+    check_convertible(dst, from);
+    warn_of_lost_part(dst, from);
+  }
   if (!dst.is_cpu() && !src.is_cpu()) {
     if (dst.device() != src.device()) return copy_between_devices(dst, from);
     at::assert_no_partial_overlap(dst, from);

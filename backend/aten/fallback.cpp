@@ -51,9 +51,10 @@ bool may_take_host_indices(const c10::OperatorHandle& op) {
   return std::ranges::find(kNames, op.operator_name().name) != kNames.end();
 }
 
-// PyTorch's rule: all on one device, but for single values on the host.
-c10::Device common_device(const c10::OperatorHandle& op,
-                          std::span<const c10::IValue> arguments) {
+// PyTorch's rule: all on one device, but for single values on the host. None if
+// no tensor is on a device.
+std::optional<c10::Device> common_device(
+    const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) {
   std::optional<c10::Device> device;
   std::optional<c10::Device> other;
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {
@@ -69,33 +70,62 @@ c10::Device common_device(const c10::OperatorHandle& op,
       other = its;
     }
   });
-  if (!device.has_value()) {
-    return {c10::DeviceType::PrivateUse1, current_device()};
-  }
+  if (!device.has_value()) return std::nullopt;
   TORCH_CHECK(!other.has_value(),
               "Expected all tensors to be on the same device, but found at "
               "least two devices, ",
               *device, " and ", *other, "! (when calling ", op.operator_name(),
               ")");
-  return *device;
+  return device;
+}
+
+// The device of a factory is an argument.
+std::optional<c10::Device> device_of(const c10::OperatorHandle& op,
+                                     std::span<const c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isDevice() && argument.toDevice().is_privateuseone()) {
+      return c10::Device(c10::DeviceType::PrivateUse1,
+                         resolve_device(argument.toDevice().index()));
+    }
+  }
+  return common_device(op, arguments);
+}
+
+bool is_generator(const c10::Argument& declared) {
+  const c10::Type& type = *declared.type();
+  const auto* const optional = type.castRaw<c10::OptionalType>();
+  const c10::Type& inner =
+      optional != nullptr ? *optional->getElementType() : type;
+  return inner.kind() == c10::TypeKind::GeneratorType;
+}
+
+// `given`, or the default one of the device. PyTorch sends calls on tensors of
+// the host to us as well if they have a generator of ours: they have no device.
+at::Generator choose_generator(const c10::IValue& given,
+                               std::optional<c10::Device> device) {
+  if (given.isNone()) {
+    return getDefaultOpenRegGenerator(device ? device->index() : -1);
+  }
+  const at::Generator generator = given.toGenerator();
+  const c10::DeviceType found = generator.device().type();
+  const c10::DeviceType expected =
+      device ? device->type() : c10::DeviceType::CPU;
+  TORCH_CHECK(found == expected, "Expected a '",
+              c10::DeviceTypeName(expected, /*lower_case=*/true),
+              "' device type for generator but found '",
+              c10::DeviceTypeName(found, /*lower_case=*/true), "'");
+  return generator;
 }
 
 // The CPU's kernels take only the CPU's generators: these draw in the place of
-// ours, from none means the device's default one.
+// ours.
 class DrawnGenerators {
  public:
   void replace(const c10::OperatorHandle& op, std::span<c10::IValue> arguments,
-               c10::Device device) {
-    const auto& declared = op.schema().arguments();
+               std::optional<c10::Device> device) {
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!is_generator(*declared[i].type())) continue;
-      at::Generator ours = arguments[i].isNone()
-                               ? getDefaultOpenRegGenerator(device.index())
-                               : arguments[i].toGenerator();
-      TORCH_CHECK(ours.device().is_privateuseone(), "Expected a '",
-                  c10::DeviceTypeName(device.type(), /*lower_case=*/true),
-                  "' device type for generator but found '",
-                  c10::DeviceTypeName(ours.device().type(), true), "'");
+      if (!is_generator(op.schema().arguments()[i])) continue;
+      at::Generator ours = choose_generator(arguments[i], device);
       at::Generator drawn = at::detail::createCPUGenerator();
       drawn.set_state(ours.get_state());
       arguments[i] = drawn;
@@ -108,26 +138,8 @@ class DrawnGenerators {
   }
 
  private:
-  static bool is_generator(const c10::Type& type) {
-    const auto* const optional = type.castRaw<c10::OptionalType>();
-    return (optional != nullptr ? *optional->getElementType() : type).kind() ==
-           c10::TypeKind::GeneratorType;
-  }
-
   std::vector<std::pair<at::Generator, at::Generator>> pairs_;
 };
-
-// The device of a factory is an argument.
-c10::Device device_of(const c10::OperatorHandle& op,
-                      std::span<const c10::IValue> arguments) {
-  for (const c10::IValue& argument : arguments) {
-    if (argument.isDevice() && argument.toDevice().is_privateuseone()) {
-      return {c10::DeviceType::PrivateUse1,
-              resolve_device(argument.toDevice().index())};
-    }
-  }
-  return common_device(op, arguments);
-}
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
@@ -137,10 +149,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
-  const c10::Device device = device_of(op, arguments);
-  const DeviceScope scope(device.index());
+  const std::optional<c10::Device> device = device_of(op, arguments);
   DrawnGenerators generators;
   generators.replace(op, arguments, device);
+  const DeviceScope scope(device ? device->index() : -1);
   at::native::cpu_fallback(op, stack);
   generators.give_back();
 }

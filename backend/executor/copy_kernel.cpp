@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "backend/executor/copy_record.h"
+#include "backend/executor/copy_values.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
 
@@ -50,23 +51,15 @@ at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
   return tensor;
 }
 
-orError_t copy(orKernelContext* ctx, const TensorRecord& dst,
-               const TensorRecord& src) {
+orError_t copy(orKernelContext* ctx, TensorRecord dst, TensorRecord src) {
   auto dst_type = static_cast<at::ScalarType>(dst.dtype);
   auto src_type = static_cast<at::ScalarType>(src.dtype);
   if (dst_type == src_type && dst.flags == src.flags) {
     dst_type = src_type = bits_type(c10::elementSize(dst_type));
-    TensorRecord plain_dst = dst;
-    TensorRecord plain_src = src;
-    plain_dst.flags = plain_src.flags = 0;
-    const at::Tensor to = view_of(ctx, plain_dst, dst_type);
-    const at::Tensor from = view_of(ctx, plain_src, src_type);
-    to.copy_(from);
-    return orSuccess;
+    dst.flags = src.flags = 0;
   }
   const at::Tensor to = view_of(ctx, dst, dst_type);
-  const at::Tensor from = view_of(ctx, src, src_type);
-  to.copy_(from);
+  copy_values(to, view_of(ctx, src, src_type));
   return orSuccess;
 }
 

@@ -1,14 +1,18 @@
 #include "backend/executor/copy_record.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace torch_openreg {
 
 namespace {
 
-constexpr size_t kMaxDimensions = 64;  // TensorIterator's limit
+// No tensor has 2^64 elements.
+constexpr size_t kMaxDimensions = 64;
 
+// The dimensions of size 1 are left out: they say nothing, and only without
+// them is the number of dimensions limited.
 void append(CopyRecord& record, const at::TensorBase& tensor, void* data) {
   const int64_t flags =
       (tensor.is_conj() ? int64_t{TensorRecord::kConjugate} : 0) |
@@ -16,9 +20,13 @@ void append(CopyRecord& record, const at::TensorBase& tensor, void* data) {
   record.push_back(reinterpret_cast<int64_t>(data));
   record.push_back(static_cast<int64_t>(tensor.scalar_type()));
   record.push_back(flags);
-  record.push_back(tensor.dim());
-  record.append(tensor.sizes().begin(), tensor.sizes().end());
-  record.append(tensor.strides().begin(), tensor.strides().end());
+  const at::IntArrayRef sizes = tensor.sizes();
+  const auto is_kept = [](int64_t size) { return size != 1; };
+  record.push_back(std::ranges::count_if(sizes, is_kept));
+  std::ranges::copy_if(sizes, std::back_inserter(record), is_kept);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (is_kept(sizes[i])) record.push_back(tensor.strides()[i]);
+  }
 }
 
 // Takes one tensor from the front of `words`.

@@ -22,8 +22,8 @@ struct TensorRecord {
   std::span<const int64_t> strides;
 };
 
-// A flat list of numbers: of each tensor data, dtype, flags, dimensions, sizes,
-// strides; the destination first.
+// A flat list of numbers: of each tensor data, dtype, flags, dimensions (those
+// of size 1 are left out), sizes, strides; the destination first.
 using CopyRecord = c10::SmallVector<int64_t, 24>;
 
 CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src);

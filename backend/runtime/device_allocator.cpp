@@ -114,7 +114,11 @@ OpenRegDeviceAllocator& OpenRegDeviceAllocator::get() {
 }
 
 c10::DataPtr OpenRegDeviceAllocator::allocate(size_t size) {
-  const c10::DeviceIndex device = current_device();
+  return allocate_on(current_device(), size);
+}
+
+c10::DataPtr OpenRegDeviceAllocator::allocate_on(c10::DeviceIndex device,
+                                                 size_t size) {
   void* const ptr = size != 0
                         ? impl_->allocate(size, getCurrentOpenRegStream(device))
                         : nullptr;

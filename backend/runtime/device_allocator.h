@@ -13,7 +13,8 @@
 
 namespace torch_openreg {
 
-// What snapshot() tells: the format of CUDA's caching allocator.
+// What snapshot() tells: the format of CUDA's caching allocator. Times are
+// microseconds since 1970 (TraceEntry::time_.t_).
 struct MemorySnapshot {
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments;
   // By device; oldest first.
@@ -25,7 +26,9 @@ struct MemorySnapshot {
 // made known by recordStream. Each device has its own lock. Thread-safe.
 //
 // No function initialises a device that was not used, except those that
-// allocate. A negative device is the current one.
+// allocate. A negative device is the current one. The settings are PyTorch's
+// (PYTORCH_ALLOC_CONF); there are no expandable segments. A device that was
+// reset with the driver's API has lost its memory: call emptyCache after it.
 class TORCH_OPENREG_API OpenRegDeviceAllocator final
     : public c10::DeviceAllocator {
  public:
@@ -36,6 +39,8 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   // with the device. Throws c10::OutOfMemoryError after the cache was emptied
   // in vain; the process can go on.
   c10::DataPtr allocate(size_t size) override;
+  // The same on `device`, which must exist, and its current stream.
+  c10::DataPtr allocate_on(c10::DeviceIndex device, size_t size);
   c10::DeleterFnPtr raw_deleter() const override;
   // Between any two pointers, in the order of the current stream; waits if one
   // of them is host memory.
@@ -43,7 +48,8 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
 
   bool initialized() override;
   // Gives the unused segments of every device back. Waits for the work on
-  // blocks that other streams have used.
+  // blocks that other streams have used, and for all work of the devices that
+  // have unused segments. There is no pool but {0, 0}.
   void emptyCache(c10::MempoolId_t pool = {0, 0}) override;
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(

@@ -10,7 +10,13 @@ bool query_event(orEvent_t event) {
 }
 
 OpenRegEvent::~OpenRegEvent() {
-  if (handle_ != nullptr) OPENREG_WARN(orEventDestroy(handle_));
+  if (handle_ == nullptr) return;
+  const orError_t code = orEventDestroy(handle_);
+  if (code == orErrorInvalidHandle) {
+    orGetLastError();  // a reset of the device has destroyed it before
+  } else if (code != orSuccess) {
+    detail::warn_error(code, "orEventDestroy");
+  }
 }
 
 void OpenRegEvent::record(const OpenRegStream& stream) {

@@ -94,8 +94,6 @@ void set_primary_context(c10::DeviceIndex device) noexcept {
   used_devices.fetch_or(bit(device), std::memory_order_relaxed);
 }
 
-DeviceScope::~DeviceScope() {
-  if (before_ >= 0) OPENREG_WARN(orSetDevice(before_));
-}
+void DeviceScope::restore() noexcept { OPENREG_WARN(orSetDevice(before_)); }
 
 }  // namespace torch_openreg

@@ -45,17 +45,26 @@ TORCH_OPENREG_API bool has_primary_context(c10::DeviceIndex device);
 TORCH_OPENREG_API void set_primary_context(c10::DeviceIndex device) noexcept;
 
 // Makes a device current for a scope. Unlike c10::DeviceGuard it costs no
-// virtual call; a negative index changes nothing.
+// virtual call; a negative index, and the current one, change nothing.
 class TORCH_OPENREG_API DeviceScope {
  public:
-  explicit DeviceScope(c10::DeviceIndex device)
-      : before_(device < 0 ? -1 : ExchangeDevice(device)) {}
-  ~DeviceScope();
+  explicit DeviceScope(c10::DeviceIndex device) {
+    if (device < 0) return;
+    const c10::DeviceIndex before = current_device();
+    if (before == device) return;
+    set_device(device);
+    before_ = before;
+  }
+  ~DeviceScope() {
+    if (before_ >= 0) restore();
+  }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  const c10::DeviceIndex before_;
+  void restore() noexcept;
+
+  c10::DeviceIndex before_ = -1;  // -1: nothing to restore
 };
 
 }  // namespace torch_openreg

@@ -67,18 +67,15 @@ uint64_t OpenRegGeneratorImpl::seed() {
   return chosen;
 }
 
-// The Mersenne Twister has no offset: it is all state.
-void OpenRegGeneratorImpl::set_offset(uint64_t /*offset*/) {
-  TORCH_CHECK(false,
-              "OpenReg generators have no offset, as the CPU's have none; use "
-              "set_state");
+void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
+  TORCH_CHECK(offset == 0,
+              "OpenReg generators do not count their draws, as the CPU's do "
+              "not: the only offset is 0, got ",
+              offset, "; use set_state");
+  set_current_seed(current_seed());
 }
 
-uint64_t OpenRegGeneratorImpl::get_offset() const {
-  TORCH_CHECK(false,
-              "OpenReg generators have no offset, as the CPU's have none; use "
-              "get_state");
-}
+uint64_t OpenRegGeneratorImpl::get_offset() const { return 0; }
 
 void OpenRegGeneratorImpl::set_state(const c10::TensorImpl& state) {
   host_.unsafeGetGeneratorImpl()->set_state(state);

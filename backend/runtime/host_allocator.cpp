@@ -9,12 +9,44 @@ namespace torch_openreg {
 
 namespace {
 
+// A child that was forked after the driver's first use has none of the parent's
+// memory, and nobody opens the locks that a thread held at the fork.
+bool is_usable() {
+  int device = 0;
+  if (orGetDevice(&device) == orSuccess) return true;
+  orGetLastError();
+  return false;
+}
+
+void warn(const c10::Error& error) noexcept {
+  try {
+    TORCH_WARN("OpenReg, while pinned memory was freed: ",
+               error.what_without_backtrace());
+  } catch (...) {
+    // A warning that was made an error has nobody to go to.
+  }
+}
+
 // What PyTorch's template asks of a device. Thread-safe.
 struct PinnedMemory final
     : at::CachingHostAllocatorImpl<OpenRegStream, OpenRegEvent> {
+  // Throws c10::AcceleratorError in such a child, also for what is cached.
+  std::pair<void*, void*> allocate(size_t size) override {
+    device_count_ensure_non_zero();
+    current_device();
+    return CachingHostAllocatorImpl::allocate(size);
+  }
+
+  void free(void* context) override {
+    if (is_usable()) CachingHostAllocatorImpl::free(context);
+  }
+
+  void empty_cache() override {
+    if (is_usable()) CachingHostAllocatorImpl::empty_cache();
+  }
+
  private:
   void allocate_host_memory(size_t size, void** ptr) override {
-    device_count_ensure_non_zero();
     OPENREG_CHECK(orMallocHost(ptr, size));
   }
 
@@ -22,14 +54,28 @@ struct PinnedMemory final
     OPENREG_WARN(orFreeHost(block->ptr_));
   }
 
+  // Deleters come here, so it cannot throw. A block whose stream cannot say
+  // when it is done with it is never given out again.
   void record_stream(std::optional<std::vector<OpenRegEvent>>& events,
                      OpenRegStream stream) override {
-    OpenRegEvent event;
-    event.record(stream);
-    events->push_back(std::move(event));
+    try {
+      OpenRegEvent event;
+      event.record(stream);
+      events->push_back(std::move(event));
+    } catch (const c10::Error& error) {
+      warn(error);
+    }
   }
 
-  bool query_event(OpenRegEvent& event) override { return event.query(); }
+  // The events of a device that was reset are gone, and so is their work.
+  bool query_event(OpenRegEvent& event) override {
+    try {
+      return event.query();
+    } catch (const c10::AcceleratorError& error) {
+      if (error.get_error_code() == orErrorInvalidHandle) return true;
+      throw;
+    }
+  }
 
   OpenRegStream get_current_stream() const override {
     return getCurrentOpenRegStream();

@@ -56,11 +56,13 @@ class StreamPool {
   std::array<std::atomic<orStream_t>, kStreamsPerPool> streams_{};
 };
 
+// Throws c10::AcceleratorError if `device` does not exist.
 StreamPool& pool(c10::DeviceIndex device, int level) {
+  check_device_index(device);
   // Leaked: streams are used until the very end.
   static auto& pools =
       *new std::array<std::array<StreamPool, kMaxLevels>, kMaxDevices>;
-  return pools.at(static_cast<size_t>(device)).at(static_cast<size_t>(level));
+  return pools[static_cast<size_t>(device)][static_cast<size_t>(level)];
 }
 
 c10::Stream make_stream(c10::DeviceIndex device, c10::StreamId id) {

@@ -1,13 +1,20 @@
 """What the documents say about files, code and settings is true."""
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 DRIVER_PAGE = ROOT / "docs" / "driver.md"
+SEED_PAGE = ROOT / "docs" / "manual_seed.md"
+CONTEXT_H = Path(torch.__file__).parent / "include" / "ATen" / "Context.h"
 
 
 def ids(paths: list[Path]) -> list[str]:
@@ -44,6 +51,37 @@ def test_c_code_in_the_documents_is_code_that_is_built():
         assert any(block in source for source in sources), block
 
 
+def test_cpp_code_in_the_readme_is_code_that_is_built():
+    """Every C++ block stands in the example, but for its indentation."""
+    source = (ROOT / "examples" / "backend" / "main.cpp").read_text()
+    blocks = re.findall(
+        r"```cpp\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    assert blocks
+    for block in blocks:
+        assert any(textwrap.indent(block, " " * n) in source for n in (0, 2, 4)), block
+
+
+def test_python_code_in_the_readme_prints_what_it_says():
+    """A comment behind a print is what it prints, in a new process."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+        assert done.stdout.splitlines() == said
+
+
 def test_every_variable_is_in_the_table_of_settings():
     code = (ROOT / "driver" / "core" / "config.cpp").read_text()
     read_by_the_driver = set(re.findall(r'"(OPENREG_[A-Z_]+)"', code))
@@ -58,3 +96,36 @@ def test_every_public_header_is_in_the_table_of_headers():
         re.findall(r"\]\(\.\./include/openreg/(\w+\.h)\)", DRIVER_PAGE.read_text())
     )
     assert headers - named == {"defs.h", "openreg.h"}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.splitlines())
+
+
+def test_the_walk_of_manual_seed_quotes_its_sources():
+    """Every block but the program stands in a file that the page links to."""
+    links = re.findall(r"\]\(\.\./([^)#]+)\)", SEED_PAGE.read_text())
+    files = [ROOT / link for link in links] + [CONTEXT_H]
+    sources = [unindented(file.read_text()) for file in files]
+    _program, *quotes = blocks(SEED_PAGE, "(?:python|cpp)")
+    assert len(quotes) >= 7
+    for quote in quotes:
+        assert any(unindented(quote) in source for source in sources), quote
+
+
+def test_the_program_of_the_walk_prints_what_the_page_shows():
+    program, *_ = blocks(SEED_PAGE, "python")
+    (output,) = blocks(SEED_PAGE, "text")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == output

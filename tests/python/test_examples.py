@@ -22,7 +22,7 @@ def test_training_shows_devices_losses_memory_and_times(train, capsys):
     printed = capsys.readouterr().out
     for shown in ("openreg:0", "openreg:1", "OpenReg Simulated Device", "MiB"):
         assert shown in printed
-    losses = re.findall(r"│ +(\d+) │ (\d\.\d{6}) │ (\d\.\d{6}) │", printed)
+    losses = re.findall(r"│ +(\d+) │ +(\d\.\d{6}) │ +(\d\.\d{6}) │", printed)
     assert [int(step) for step, _, _ in losses] == list(range(2, 21, 2))
     assert all(ours == host for _, ours, host in losses)
     assert "Allocated memory" in printed
@@ -48,6 +48,13 @@ def test_help_names_the_options(train, capsys):
     printed = capsys.readouterr().out
     assert "--device" in printed
     assert "--steps" in printed
+
+
+def test_an_unknown_device_is_refused(train, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        train.main(["--device", "toaster"])
+    assert exit_.value.code == 2
+    assert "no device is named 'toaster'" in capsys.readouterr().err
 
 
 def test_no_steps_are_refused(train, capsys):

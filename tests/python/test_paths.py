@@ -29,6 +29,15 @@ def test_include_dir_holds_the_headers_of_this_checkout():
         assert (installed / source.name).read_bytes() == source.read_bytes()
 
 
+def test_include_dir_holds_headers_of_the_backend():
+    sources = Path(__file__).parents[2] / "backend"
+    installed = paths.include_dir() / "backend"
+    headers = [path.relative_to(installed) for path in installed.rglob("*.h")]
+    assert {Path("export.h"), Path("runtime/stream.h")} <= set(headers)
+    for header in headers:
+        assert (installed / header).read_bytes() == (sources / header).read_bytes()
+
+
 def test_library_path_is_one_shared_object():
     library = paths.library_path()
     assert library.name == "libopenreg.so"

@@ -45,7 +45,12 @@ class _DefaultGenerators(Sequence[torch.Generator]):
     def __getitem__(
         self, index: int | slice
     ) -> torch.Generator | tuple[torch.Generator, ...]:
-        devices = range(len(self))[index]
+        try:
+            devices = range(len(self))[index]
+        except IndexError:
+            raise IndexError(
+                f"no default generator {index}: there are {len(self)} openreg devices"
+            ) from None
         _lazy_init()
         if isinstance(devices, int):
             return _C._get_default_generator(devices)
@@ -62,7 +67,10 @@ default_generators: Sequence[torch.Generator] = _DefaultGenerators()
 
 
 def _index(device: int | str | torch.device) -> int:
-    return _get_device_index(device, optional=True)
+    index = _get_device_index(device, optional=True)
+    if index < 0:
+        raise RuntimeError(f"Device index must not be negative, got {index}")
+    return index
 
 
 def get_rng_state(device: int | str | torch.device = "openreg") -> Tensor:

@@ -146,13 +146,12 @@ class Event(torch.Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Record behind the work so far of ``stream``, by default the current one."""
-        _lazy_init()
-        super().record(stream)
+        # Not left to torch.Event, which takes the stream of the event's device.
+        super().record(current_stream() if stream is None else stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
         """Make later work on ``stream``, by default the current one, wait for this."""
-        _lazy_init()
-        super().wait(stream)
+        super().wait(current_stream() if stream is None else stream)
 
     def query(self) -> bool:
         """Return whether the work before the latest record is done."""

@@ -23,6 +23,8 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst,
                      bool non_blocking) {
   check_supported(self);
   check_supported(dst);
+  // Zeros that have no memory: forward-mode differentiation makes them.
+  if (self._is_zerotensor()) return dst.zero_();
   copy_tensor(dst, self, non_blocking);
   return dst;
 }

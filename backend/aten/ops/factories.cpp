@@ -4,14 +4,12 @@
 #include <ATen/native/TensorFactories.h>
 #include <torch/library.h>
 
-#include "backend/runtime/device_allocator.h"
+#include "backend/aten/new_tensor.h"
 #include "backend/runtime/functions.h"
 
 namespace torch_openreg {
 
 namespace {
-
-constexpr c10::DispatchKeySet kKeySet(c10::DispatchKey::PrivateUse1);
 
 void check_options(std::optional<at::Layout> layout,
                    std::optional<bool> pin_memory) {
@@ -45,10 +43,18 @@ at::Tensor empty_memory_format(at::IntArrayRef size,
                                std::optional<bool> pin_memory,
                                std::optional<at::MemoryFormat> memory_format) {
   check_options(layout, pin_memory);
-  const DeviceScope scope(resolve_device(index_of(device)));
-  return filled_if_deterministic(
-      at::detail::empty_generic(size, &OpenRegDeviceAllocator::get(), kKeySet,
-                                c10::dtype_or_default(dtype), memory_format));
+  at::detail::check_size_nonnegative(size);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  at::Tensor tensor = new_tensor(
+      resolve_device(index_of(device)), type,
+      at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type)));
+  c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  impl.set_sizes_contiguous(size);
+  if (memory_format.value_or(at::MemoryFormat::Contiguous) !=
+      at::MemoryFormat::Contiguous) {
+    impl.empty_tensor_restride(*memory_format);
+  }
+  return filled_if_deterministic(std::move(tensor));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
@@ -57,10 +63,13 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                          std::optional<at::Device> device,
                          std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
-  const DeviceScope scope(resolve_device(index_of(device)));
-  return filled_if_deterministic(at::detail::empty_strided_generic(
-      size, stride, &OpenRegDeviceAllocator::get(), kKeySet,
-      c10::dtype_or_default(dtype)));
+  at::detail::check_size_nonnegative(size);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  at::Tensor tensor = new_tensor(
+      resolve_device(index_of(device)), type,
+      at::detail::computeStorageNbytes(size, stride, c10::elementSize(type)));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  return filled_if_deterministic(std::move(tensor));
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -65,9 +65,16 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source,
                         at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, storage_offset, size, stride,
                               /*check_offset_in_bounds=*/false);
+  // PyTorch takes a negative stride for one that is not known yet, and makes
+  // one up; this refuses it.
+  const bool is_strided = stride.data() != nullptr;
+  if (is_strided) {
+    at::detail::computeStorageNbytes(size, stride, self.itemsize(),
+                                     static_cast<size_t>(storage_offset));
+  }
   c10::TensorImpl* const impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(storage_offset);
-  if (stride.data() != nullptr) {
+  if (is_strided) {
     impl->set_sizes_and_strides(size, stride);
   } else {
     impl->set_sizes_contiguous(size);

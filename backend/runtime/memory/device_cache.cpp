@@ -6,6 +6,7 @@
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "backend/runtime/check.h"
@@ -22,6 +23,14 @@ using c10::CachingAllocator::StatType;
 namespace {
 
 constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
+
+void warn(const std::string& text) noexcept {
+  try {
+    TORCH_WARN(text);
+  } catch (...) {
+    // A warning that was made an error has nobody to go to.
+  }
+}
 
 }  // namespace
 
@@ -64,6 +73,7 @@ void DeviceCache::release(Block* block) noexcept {
     // A release without its context is better than none.
   }
   DeadContexts dead;
+  std::string failure;
   Lock lock(mutex_);
   for_each_selected_stat_type(
       block->segment->pool->stat_types(), [&](size_t type) {
@@ -78,10 +88,11 @@ void DeviceCache::release(Block* block) noexcept {
     complete(block, dead);
   } else {
     block->state = Block::State::kPending;
-    pending_.add(block);
+    failure = pending_.add(block);
   }
   lock.unlock();
   report(now);
+  if (!failure.empty()) warn(failure);
 }
 
 void DeviceCache::record_stream(Block* block, const OpenRegStream& stream) {
@@ -200,7 +211,10 @@ char* DeviceCache::allocate_segment(size_t size) {
     orGetLastError();
     return nullptr;
   }
-  OPENREG_CHECK(code);
+  if (code != orSuccess) {
+    detail::throw_error(code, "orMalloc",
+                        {__func__, __FILE__, static_cast<uint32_t>(__LINE__)});
+  }
   set_primary_context(device_);
   return static_cast<char*>(base);
 }

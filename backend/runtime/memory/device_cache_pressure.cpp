@@ -31,9 +31,9 @@ void free_segment(const Segment& segment) {
   const orError_t code = orFree(segment.base);
   if (code == orErrorInvalidValue) {
     orGetLastError();  // a reset of the device has freed it before
-    return;
+  } else if (code != orSuccess) {
+    detail::warn_error(code, "orFree");
   }
-  OPENREG_WARN(code);
 }
 
 }  // namespace

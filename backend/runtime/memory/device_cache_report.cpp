@@ -95,8 +95,9 @@ DeviceCache::Snapshot DeviceCache::snapshot() {
   for (const auto& [base, segment] : segments_) {
     result.segments.push_back(describe(*segment, device_));
   }
-  note(TraceEntry::SNAPSHOT, nullptr, 0, nullptr, context, dead);
   result.trace = trace_.entries();
+  // A snapshot shows those before it, as CUDA's does.
+  note(TraceEntry::SNAPSHOT, nullptr, 0, nullptr, context, dead);
   return result;
 }
 

@@ -19,14 +19,6 @@ bool is_quiet(const c10::AcceleratorError& error) {
          code == orErrorNotInitialized;
 }
 
-void warn(const c10::Error& error) noexcept {
-  try {
-    TORCH_WARN(error.what_without_backtrace());
-  } catch (...) {
-    // A warning that was made an error has nobody to go to.
-  }
-}
-
 bool is_done(const OpenRegEvent& event) {
   try {
     return event.query();
@@ -39,7 +31,8 @@ bool is_done(const OpenRegEvent& event) {
 
 }  // namespace
 
-void PendingFrees::add(Block* block) noexcept {
+std::string PendingFrees::add(Block* block) {
+  std::string failure;
   block->events = static_cast<uint32_t>(block->other_users.size());
   for (const OpenRegStream& stream : block->other_users) {
     Wait wait{stream, block, OpenRegEvent(), false};
@@ -47,14 +40,14 @@ void PendingFrees::add(Block* block) noexcept {
       wait.event = record(stream);
       wait.recorded = true;
     } catch (const c10::AcceleratorError& error) {
-      // The driver reports a failure of the device once: this was it.
-      if (!is_quiet(error)) warn(error);
+      if (!is_quiet(error)) failure = error.what_without_backtrace();
     } catch (const c10::Error& error) {
-      warn(error);
+      failure = error.what_without_backtrace();
     }
     enqueue(std::move(wait));
   }
   block->other_users.clear();
+  return failure;
 }
 
 void PendingFrees::poll(Done done) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "backend/runtime/event.h"
@@ -31,9 +32,11 @@ class PendingFrees {
 
   bool empty() const { return queues_.empty() && unrecorded_.empty(); }
 
-  // Lets `block` wait for its other users. Never throws: where the driver
-  // refuses to record, the block stays here until a later call can do so.
-  void add(Block* block) noexcept;
+  // Lets `block` wait for its other users. Where the driver refuses to record,
+  // the block stays here until a later call can do so. The driver reports a
+  // failure of the device once: if this was it, returns the message, which the
+  // caller must not lose; else an empty one.
+  [[nodiscard]] std::string add(Block* block);
 
   // Calls `done` for every block that has nothing left to wait for. Throws
   // c10::AcceleratorError for an earlier failure of a device, and can be called

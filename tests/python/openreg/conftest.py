@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+
 from driver import Gate
 
 
@@ -24,7 +25,8 @@ class Watch:
 
         def run() -> None:
             try:
-                with stream:
+                # `with stream:` leaves the device if the stream is its current one.
+                with torch.openreg.stream(stream):
                     call()
             except BaseException as error:
                 self._failures.append(error)
@@ -73,6 +75,22 @@ def gate(watch: Watch) -> Iterator[Gate]:
     made = Gate()
     yield made
     made.destroy()
+
+
+@pytest.fixture
+def second_gate(gate: Gate) -> Iterator[Gate]:
+    """Another one; at the end both open, because freeing one waits for all work."""
+    made = Gate()
+    yield made
+    gate.open()
+    made.destroy()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _long_lived_objects() -> None:
+    """What exists before the first test stays: the collections skip it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

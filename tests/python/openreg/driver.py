@@ -4,6 +4,7 @@ import ctypes
 from functools import cache
 
 import torch
+
 import torch_openreg
 
 
@@ -58,6 +59,10 @@ class Gate:
             handle = ctypes.c_void_p(stream.native_handle)
             check(library().orTestingGateHold(self._gate, handle, 0))
 
+    def await_holds(self, count: int = 1) -> None:
+        """Wait until that many streams stand at the gate, all before it done."""
+        check(library().orTestingGateAwait(self._gate, count))
+
     def open(self) -> None:
         """Let every stream pass, now and later."""
         check(library().orTestingGateOpen(self._gate))
@@ -65,3 +70,26 @@ class Gate:
     def destroy(self) -> None:
         """Open the gate and free it; waits for all devices."""
         check(library().orTestingGateDestroy(self._gate))
+
+
+class _FailArgs(ctypes.Structure):
+    """``orTestingFailArgs`` of ``openreg/testing.h``."""
+
+    _fields_ = (("code", ctypes.c_int), ("message", ctypes.c_char * 60))
+
+
+def fail(stream: torch.Stream, message: str = "a test's failure") -> None:
+    """Queue a kernel on ``stream`` that fails with orErrorLaunchFailure."""
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    arguments = _FailArgs(8, message.encode())
+    with torch.openreg.device(stream.device_index):
+        check(library().orModuleGetBuiltin(ctypes.byref(module)))
+        check(library().orModuleGetFunction(ctypes.byref(function), module, b"fail"))
+        check(
+            library().orLaunchKernel(
+                function,
+                ctypes.byref(arguments),
+                ctypes.c_size_t(ctypes.sizeof(arguments)),
+                ctypes.c_void_p(stream.native_handle),
+            )
+        )

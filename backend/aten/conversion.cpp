@@ -1,0 +1,49 @@
+#include "backend/aten/conversion.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "backend/executor/copy_values.h"
+#include "backend/executor/execution_scope.h"
+
+namespace torch_openreg {
+
+namespace {
+
+constexpr size_t kTypes = c10::NumScalarTypes;
+
+size_t index_of(const at::Tensor& dst, const at::Tensor& src) {
+  const size_t types = static_cast<size_t>(dst.scalar_type()) * kTypes +
+                       static_cast<size_t>(src.scalar_type());
+  return types * 4 + (dst.is_conj() != src.is_conj() ? 1 : 0) +
+         (dst.is_neg() != src.is_neg() ? 2 : 0);
+}
+
+// One element, zero, on the host.
+at::Tensor sample_of(const at::Tensor& tensor) {
+  at::Tensor sample = at::detail::empty_cpu({1}, tensor.scalar_type());
+  std::memset(sample.mutable_data_ptr(), 0, sample.nbytes());
+  if (tensor.is_conj()) sample._set_conj(true);
+  if (tensor.is_neg()) sample._set_neg(true);
+  return sample;
+}
+
+void try_on_host(const at::Tensor& dst, const at::Tensor& src) {
+  const ExecutionScope scope;
+  copy_values(sample_of(dst), sample_of(src));
+}
+
+}  // namespace
+
+void check_convertible(const at::Tensor& dst, const at::Tensor& src) {
+  static std::array<std::atomic<bool>, kTypes * kTypes * 4> known{};
+  std::atomic<bool>& is_known = known.at(index_of(dst, src));
+  if (C10_LIKELY(is_known.load(std::memory_order_relaxed))) return;
+  try_on_host(dst, src);
+  is_known.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace torch_openreg

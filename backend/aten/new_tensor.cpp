@@ -1,0 +1,19 @@
+#include "backend/aten/new_tensor.h"
+
+#include "backend/runtime/device_allocator.h"
+
+namespace torch_openreg {
+
+at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
+                      size_t bytes) {
+  OpenRegDeviceAllocator& allocator = OpenRegDeviceAllocator::get();
+  return at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), bytes,
+          allocator.allocate_on(device, bytes), &allocator,
+          /*resizable=*/true)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(dtype));
+}
+
+}  // namespace torch_openreg

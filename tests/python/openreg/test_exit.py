@@ -1,0 +1,128 @@
+"""How a process ends: with the exit code it should have, quickly and quietly."""
+
+import json
+import signal
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from process import run_script
+
+
+class Ending(NamedTuple):
+    """A program, and how it should end."""
+
+    body: str
+    code: int = 7
+    printed: str = ""
+
+
+# Each is the end of a program that has imported torch: what it leaves behind.
+ENDINGS = {
+    "no use": Ending(""),
+    "live tensors": Ending("x = torch.ones(3, device='openreg')"),
+    "tensors of both devices": Ending(
+        "x = [torch.ones(3, device=f'openreg:{i}') for i in range(2)]"
+    ),
+    "tensors in a module": Ending("sys.x = torch.ones(3, device='openreg')"),
+    "tensors in a cycle": Ending("""
+        class Cycle: pass
+        cycle = Cycle()
+        cycle.self, cycle.x = cycle, torch.ones(3, device='openreg')
+    """),
+    "streams and events": Ending("stream = o.Stream(); event = stream.record_event()"),
+    "pinned memory": Ending("pinned = torch.empty(100, pin_memory=True)"),
+    "a generator": Ending("generator = torch.Generator('openreg')"),
+    "a backward": Ending("""
+        x = torch.ones(3, device='openreg:1', requires_grad=True)
+        x.sum().backward()
+    """),
+    "a history of memory": Ending("""
+        o.memory._record_memory_history()
+        x = torch.ones(3, device='openreg')
+    """),
+    "a use at exit": Ending("""
+        import atexit
+        atexit.register(lambda: (torch.ones(3, device='openreg') + 1).cpu())
+    """),
+    # A gate would hold its stream for good: what runs is asked to end, and what
+    # is queued is dropped.
+    "a kernel that runs": Ending("Gate().hold()"),
+    "queued copies": Ending("""
+        gate = Gate()
+        gate.hold()
+        pinned = torch.empty(1 << 20, pin_memory=True)
+        x = pinned.to('openreg', non_blocking=True)
+        y = x.clone()
+    """),
+    "freed memory that waits": Ending("""
+        gate, side = Gate(), o.Stream()
+        gate.hold(side)
+        x = torch.ones(3, device='openreg')
+        x.record_stream(side)
+        del x
+    """),
+    "freed pinned memory that waits": Ending("""
+        gate = Gate()
+        gate.hold()
+        x = torch.ones(3).pin_memory().to('openreg', non_blocking=True)
+    """),
+    "a failed device": Ending("fail(o.current_stream())"),
+    "a lost error": Ending("""
+        try:
+            torch.empty(1 << 50, device='openreg')
+        except torch.OutOfMemoryError:
+            pass
+    """),
+    "an exception": Ending("1 / 0", code=1, printed="ZeroDivisionError"),
+    "os._exit": Ending("x = torch.ones(3, device='openreg'); os._exit(3)", code=3),
+    "a signal": Ending(
+        "x = torch.ones(3, device='openreg'); os.kill(os.getpid(), signal.SIGTERM)",
+        code=-signal.SIGTERM,
+    ),
+}
+
+# Forks a child for each: it ends as a program of its own would.
+SCRIPT = """
+    import json, os, signal, sys, time
+    sys.path.append(sys.argv[2])
+    import torch
+    from driver import Gate, fail
+    o = torch.openreg
+    results = {}
+    for name, body in json.loads(sys.argv[1]).items():
+        reader, writer = os.pipe()
+        start = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            for stream in (1, 2):
+                os.dup2(writer, stream)
+            exec(body, globals())
+            sys.exit(7)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            printed = pipe.read()
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        results[name] = [code, printed, time.monotonic() - start]
+    print(json.dumps(results))
+"""
+
+
+@pytest.fixture(scope="module")
+def ended() -> dict[str, list]:
+    """Exit code, output and seconds of each."""
+    bodies = {name: textwrap.dedent(each.body) for name, each in ENDINGS.items()}
+    here = str(Path(__file__).parent)
+    return json.loads(run_script(SCRIPT, json.dumps(bodies), here, timeout=300))
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_process_ends_as_it_should_with(ended, name):
+    code, printed, seconds = ended[name]
+    expected = ENDINGS[name]
+    assert code == expected.code, printed
+    assert expected.printed in printed
+    assert expected.printed or printed == ""
+    assert seconds < 30

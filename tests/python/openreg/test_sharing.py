@@ -1,0 +1,200 @@
+"""Tensors that are pickled, copied or shared, and the storages behind them."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import multiprocessing, nn, serialization
+
+VALUES = [1.0, 2.0, 3.0]
+
+
+def make(device: str = "openreg:1") -> torch.Tensor:
+    return torch.tensor(VALUES, device=device)
+
+
+def repickle(value: object) -> object:
+    return pickle.loads(pickle.dumps(value))
+
+
+# Pickle and copy
+
+
+@pytest.mark.parametrize("duplicate", [repickle, copy.deepcopy])
+def test_a_pickled_or_copied_tensor_is_another_one_on_the_same_device(duplicate):
+    tensor = make()
+    twin = duplicate(tensor)
+    assert twin.device == tensor.device
+    assert twin.data_ptr() != tensor.data_ptr()
+    tensor.zero_()
+    assert twin.tolist() == VALUES
+
+
+@pytest.mark.parametrize("duplicate", [repickle, copy.deepcopy])
+def test_a_pickled_or_copied_model_is_another_one_on_the_same_device(duplicate):
+    model = nn.Linear(2, 2, device="openreg:1")
+    model.weight.grad = torch.ones_like(model.weight)
+    twin = duplicate(model)
+    assert twin.weight.device == model.weight.device
+    assert twin.weight.data_ptr() != model.weight.data_ptr()
+    assert torch.equal(twin.weight, model.weight)
+
+
+def test_a_deep_copy_keeps_gradient_and_shared_memory():
+    base = make().requires_grad_()
+    base.grad = make()
+    twin = copy.deepcopy(base)
+    assert twin.grad.tolist() == VALUES
+    assert twin.grad.data_ptr() != base.grad.data_ptr()
+    whole = make()
+    whole_twin, part_twin = copy.deepcopy([whole, whole[1:]])
+    assert part_twin.data_ptr() - whole_twin.data_ptr() == 4
+
+
+def test_a_shallow_copy_has_the_same_memory():
+    tensor = make()
+    assert copy.copy(tensor).data_ptr() == tensor.data_ptr()
+
+
+def test_a_deep_copy_of_a_storage_is_another_one_on_the_same_device():
+    storage = make().untyped_storage()
+    twin = copy.deepcopy(storage)
+    assert (twin.device, twin.nbytes()) == (storage.device, storage.nbytes())
+    assert twin.data_ptr() != storage.data_ptr()
+    assert twin.tolist() == storage.tolist()
+
+
+# Sharing: device memory always counts as shared
+
+
+def test_a_tensor_on_the_device_is_shared_and_stays_what_it_is():
+    tensor = make()
+    pointer = tensor.data_ptr()
+    assert tensor.is_shared()
+    assert tensor.share_memory_() is tensor
+    assert tensor.is_shared()
+    assert (str(tensor.device), tensor.data_ptr()) == ("openreg:1", pointer)
+    assert tensor.tolist() == VALUES
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+@pytest.mark.parametrize("kind", ["untyped_storage", "storage"])
+def test_a_storage_on_the_device_is_shared_and_stays_what_it_is(kind):
+    storage = getattr(make(), kind)()
+    assert storage.is_shared()
+    pointer = storage.data_ptr()
+    storage.share_memory_()
+    assert storage.is_shared()
+    assert (str(storage.device), storage.data_ptr()) == ("openreg:1", pointer)
+
+
+def test_a_model_is_shared_where_it_is():
+    model = nn.Linear(2, 2, device="openreg")
+    assert model.share_memory() is model
+    assert model.weight.is_openreg
+    assert model.weight.is_shared()
+
+
+def test_host_memory_is_shared_when_it_is_asked_for():
+    tensor = torch.ones(2)
+    assert not tensor.is_shared()
+    assert tensor.share_memory_().is_shared()
+    assert not torch.ones(2).pin_memory().is_shared()
+
+
+def test_a_device_tensor_cannot_be_sent_to_another_process():
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    with pytest.raises(RuntimeError, match="only available on CPU"):
+        queue.put(make())
+
+
+# Storages
+
+
+def test_a_storage_knows_its_device_and_its_bytes():
+    storage = make().untyped_storage()
+    assert isinstance(storage, torch.UntypedStorage)
+    assert (str(storage.device), storage.get_device()) == ("openreg:1", 1)
+    assert len(storage) == storage.nbytes() == storage.size() == 12
+    assert storage.element_size() == 1
+    assert storage.filename is None
+    assert storage.is_openreg
+    assert not storage.is_pinned()
+
+
+def test_bytes_of_a_storage_are_read_and_written_from_python():
+    storage = torch.tensor([1.0], device="openreg").untyped_storage()
+    assert storage.tolist() == [0, 0, 128, 63]
+    assert storage[3] == 63
+    storage[3] = 64
+    assert storage.tolist() == [0, 0, 128, 64]
+    assert repr(storage).startswith(" 0\n 0\n 128\n 64\n[torch.storage.UntypedStorage(")
+
+
+def test_storages_are_copied_between_devices():
+    storage = make().untyped_storage()
+    host = storage.cpu()
+    assert (str(host.device), host.tolist()) == ("cpu", storage.tolist())
+    other = torch.zeros(3, device="openreg:0").untyped_storage()
+    other.copy_(storage)
+    assert other.tolist() == host.tolist()
+    host.fill_(0)
+    storage.copy_(host)
+    assert storage.tolist() == [0] * 12
+    assert other.clone().tolist() == other.tolist()
+    assert other.clone().data_ptr() != other.data_ptr()
+
+
+def test_a_storage_is_moved_by_to_and_by_the_devices_name():
+    storage = make("cpu").untyped_storage()
+    assert str(storage.to(device="openreg:1").device) == "openreg:1"
+    moved = storage.openreg(1, non_blocking=True)
+    assert str(moved.device) == "openreg:1"
+    assert moved.openreg(1) is moved
+    assert str(moved.openreg(0).device) == "openreg:0"
+    assert moved.openreg(0).tolist() == storage.tolist()
+
+
+def test_a_storage_is_resized_and_keeps_what_fits():
+    storage = make().untyped_storage()
+    before = storage.tolist()
+    storage.resize_(8)
+    assert storage.tolist() == before[:8]
+    storage.resize_(100)
+    assert (storage.nbytes(), storage.tolist()[:8]) == (100, before[:8])
+    storage.resize_(0)
+    assert (storage.nbytes(), storage.data_ptr()) == (0, 0)
+
+
+def test_device_storages_cannot_be_pinned():
+    with pytest.raises(TypeError, match="only CPU memory can be pinned"):
+        make().untyped_storage().pin_memory()
+
+
+# Location tags
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_location_tag_of_a_storage_is_its_device(index):
+    storage = make(f"openreg:{index}").untyped_storage()
+    assert serialization.location_tag(storage) == f"openreg:{index}"
+
+
+@pytest.mark.parametrize(
+    ("location", "device"),
+    [("openreg:1", "openreg:1"), ("openreg", "openreg:0"), ("cpu", "cpu")],
+)
+def test_a_storage_is_restored_to_its_location(location, device):
+    host = make("cpu").untyped_storage()
+    restored = serialization.default_restore_location(host, location)
+    assert str(restored.device) == device
+    assert restored.tolist() == host.tolist()
+
+
+def test_a_storage_is_not_restored_to_a_location_that_does_not_exist():
+    host = make("cpu").untyped_storage()
+    with pytest.raises(RuntimeError, match="OPENREG device 5"):
+        serialization.default_restore_location(host, "openreg:5")
+    with pytest.raises(RuntimeError, match="Invalid device string: 'openreg:a'"):
+        serialization.default_restore_location(host, "openreg:a")

@@ -13,6 +13,7 @@
 #include "backend/runtime/functions.h"
 #include "backend/runtime/memory/device_cache.h"
 #include "backend/runtime/memory/live_blocks.h"
+#include "backend/runtime/memory/parking.h"
 #include "openreg/memory.h"
 
 namespace torch_openreg {
@@ -34,8 +35,16 @@ class OpenRegDeviceAllocator::Impl {
 
   void* allocate(size_t size, const OpenRegStream& stream) {
     State& all = state();
-    Block* const block =
-        all.cache(stream.device_index()).allocate(size, stream);
+    DeviceCache& cache = all.cache(stream.device_index());
+    if (Block* const block = all.parking.take()) {
+      if (is_same_request(block, cache, size, stream) && may_park(cache)) {
+        all.parking.count_reuse(block);
+        return block->ptr;
+      }
+      all.release(block);
+    }
+    all.parking.drain();
+    Block* const block = cache.allocate(size, stream);
     all.live.insert(block);
     return block->ptr;
   }
@@ -43,10 +52,15 @@ class OpenRegDeviceAllocator::Impl {
   // Whether `ptr` was a live block.
   bool release(void* ptr) noexcept {
     State* const all = state_.load(std::memory_order_acquire);
-    Block* const block = all != nullptr ? all->live.take(ptr) : nullptr;
-    if (block != nullptr) block->segment->cache->release(block);
+    Block* block = all != nullptr ? all->live.find(ptr) : nullptr;
     // The memory of a parent is the parent's.
-    return block != nullptr || forked_;
+    if (block == nullptr) return forked_;
+    if (block->other_users.empty() && !block->oversize &&
+        may_park(*block->segment->cache)) {
+      block = all->parking.park(block);
+    }
+    if (block != nullptr) all->release(block);
+    return true;
   }
 
   void record_stream(const void* ptr, const OpenRegStream& stream) {
@@ -54,12 +68,16 @@ class OpenRegDeviceAllocator::Impl {
     if (block != nullptr) block->segment->cache->record_stream(block, stream);
   }
 
+  // For everybody but allocations and frees: nothing is parked any more.
   DeviceCache& cache(c10::DeviceIndex device) {
-    return state().cache(resolve_device(device));
+    const c10::DeviceIndex index = resolve_device(device);
+    state().parking.drain();
+    return state().cache(index);
   }
 
   template <typename Function>
   void for_each_cache(Function function) {
+    state().parking.drain();
     for (const auto& cache : state().caches) function(*cache);
   }
 
@@ -75,10 +93,27 @@ class OpenRegDeviceAllocator::Impl {
     DeviceCache& cache(c10::DeviceIndex device) {
       return *caches[static_cast<size_t>(device)];
     }
+    void release(Block* block) noexcept {
+      live.take(block->ptr);
+      block->segment->cache->release(block);
+    }
 
     std::vector<std::unique_ptr<DeviceCache>> caches;  // one a device
     memory::LiveBlocks live;
+    memory::Parking parking{[this](Block* block) { release(block); }};
   };
+
+  // See Note [Parked blocks].
+  static bool is_same_request(const Block* block, const DeviceCache& cache,
+                              size_t size, const OpenRegStream& stream) {
+    return block->requested == size && block->stream == stream.id() &&
+           block->segment->cache == &cache;
+  }
+  // Not while somebody wants to know of every step.
+  bool may_park(const DeviceCache& cache) const {
+    return !cache.has_pending() && !history.enabled() &&
+           !c10::memoryProfilingEnabled();
+  }
 
   // Made at first use, for then only it is known how many devices there are.
   State& state() {
@@ -230,6 +265,7 @@ void OpenRegDeviceAllocator::record_history(
     size_t max_entries, c10::CachingDeviceAllocator::RecordContext when,
     bool clear_history) {
   impl_->history.set(enabled, make_context, when);
+  // From here on nothing is parked.
   impl_->for_each_cache([&](DeviceCache& cache) {
     cache.restart_trace(max_entries, enabled && !clear_history);
   });

@@ -89,6 +89,7 @@ void DeviceCache::release(Block* block) noexcept {
   } else {
     block->state = Block::State::kPending;
     failure = pending_.add(block);
+    note_pending();
   }
   lock.unlock();
   report(now);
@@ -140,6 +141,7 @@ void DeviceCache::complete(Block* block, DeadContexts& dead) {
 
 void DeviceCache::poll_pending(DeadContexts& dead) {
   pending_.poll([&](Block* block) { complete(block, dead); });
+  note_pending();
 }
 
 // Brings the statistics to what the pool holds. One step whatever has happened

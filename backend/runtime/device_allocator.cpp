@@ -38,6 +38,7 @@ class OpenRegDeviceAllocator::Impl {
     DeviceCache& cache = all.cache(stream.device_index());
     if (Block* const block = all.parking.take()) {
       if (is_same_request(block, cache, size, stream) && may_park(cache)) {
+        block->parked.store(false, std::memory_order_relaxed);
         all.parking.count_reuse(block);
         return block->ptr;
       }
@@ -55,8 +56,10 @@ class OpenRegDeviceAllocator::Impl {
     Block* block = all != nullptr ? all->live.find(ptr) : nullptr;
     // The memory of a parent is the parent's.
     if (block == nullptr) return forked_;
+    if (block->parked.load(std::memory_order_relaxed)) return false;
     if (block->other_users.empty() && !block->oversize &&
         may_park(*block->segment->cache)) {
+      block->parked.store(true, std::memory_order_relaxed);
       block = all->parking.park(block);
     }
     if (block != nullptr) all->release(block);
@@ -94,6 +97,7 @@ class OpenRegDeviceAllocator::Impl {
       return *caches[static_cast<size_t>(device)];
     }
     void release(Block* block) noexcept {
+      block->parked.store(false, std::memory_order_relaxed);
       live.take(block->ptr);
       block->segment->cache->release(block);
     }

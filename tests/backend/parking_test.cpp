@@ -64,6 +64,13 @@ TEST_F(ParkingTest, PeaksDoNotCountWhatIsParked) {
   EXPECT_EQ(stats().allocated_bytes[0].peak, 2048);
 }
 
+TEST_F(ParkingTest, AParkedBlockIsNotFreedTwice) {
+  void* const block = allocator().raw_alloc(1000, getCurrentOpenRegStream());
+  allocator().raw_delete(block);
+  EXPECT_THROW(allocator().raw_delete(block), c10::Error);
+  expect_consistent();
+}
+
 TEST_F(ParkingTest, AnotherStreamGetsAnotherBlock) {
   void* parked = nullptr;
   {

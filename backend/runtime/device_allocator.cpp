@@ -170,12 +170,12 @@ c10::DeleterFnPtr OpenRegDeviceAllocator::raw_deleter() const {
   return &delete_block;
 }
 
-// Nobody can receive an exception of a deleter.
 void OpenRegDeviceAllocator::delete_block(void* ptr) {
   if (ptr == nullptr || get().impl_->release(ptr)) return;
   try {
     TORCH_WARN("OpenReg: ", ptr, " was freed, but is no live block");
   } catch (...) {
+    // Nobody can receive an exception of a deleter.
   }
 }
 

@@ -5,9 +5,7 @@
 namespace torch_openreg {
 
 void copy_values(const at::Tensor& to, at::Tensor from) {
-  if (from.is_complex() && !to.is_complex() && to.scalar_type() != at::kBool) {
-    from = at::real(from);
-  }
+  if (loses_imaginary_part(to, from)) from = at::real(from);
   const bool negates = to.is_neg() != from.is_neg();
   if (!negates || (to.is_conj() == from.is_conj() &&
                    to.scalar_type() == from.scalar_type())) {

@@ -2,7 +2,6 @@
 // for, and which block a pointer is. What one device does is in memory/.
 #include "backend/runtime/device_allocator.h"
 
-#include <c10/core/AllocatorConfig.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -18,7 +17,6 @@
 
 namespace torch_openreg {
 
-using c10::CachingAllocator::AcceleratorAllocatorConfig;
 using c10::CachingDeviceAllocator::DeviceStats;
 using memory::Block;
 using memory::DeviceCache;
@@ -172,11 +170,8 @@ c10::DeleterFnPtr OpenRegDeviceAllocator::raw_deleter() const {
 
 void OpenRegDeviceAllocator::delete_block(void* ptr) {
   if (ptr == nullptr || get().impl_->release(ptr)) return;
-  try {
-    TORCH_WARN("OpenReg: ", ptr, " was freed, but is no live block");
-  } catch (...) {
-    // Nobody can receive an exception of a deleter.
-  }
+  // Nobody can receive an exception of a deleter.
+  warn("OpenReg: ", ptr, " was freed, but is no live block");
 }
 
 void* OpenRegDeviceAllocator::raw_alloc(size_t size,

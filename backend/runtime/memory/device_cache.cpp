@@ -24,14 +24,6 @@ namespace {
 
 constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
 
-void warn(const std::string& text) noexcept {
-  try {
-    TORCH_WARN(text);
-  } catch (...) {
-    // A warning that was made an error has nobody to go to.
-  }
-}
-
 }  // namespace
 
 DeviceCache::DeviceCache(c10::DeviceIndex device,

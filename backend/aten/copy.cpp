@@ -107,9 +107,9 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   copy_on_device(dst, to);
 }
 
-// Copies bytes between the host and a device; `host` is one of the two.
-void transfer(const at::Tensor& dst, const at::Tensor& src,
-              const at::Tensor& host, bool non_blocking) {
+// Copies bytes between the host and a device.
+void transfer(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  const at::Tensor& host = dst.is_cpu() ? dst : src;
   const at::Tensor& remote = dst.is_cpu() ? src : dst;
   const OpenRegStream stream = getCurrentOpenRegStream(remote.device().index());
   const DeviceScope scope(stream.device_index());
@@ -124,32 +124,32 @@ void transfer(const at::Tensor& dst, const at::Tensor& src,
 
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src,
                     bool non_blocking) {
-  if (is_plain(dst, src)) return transfer(dst, src, src, non_blocking);
+  if (is_plain(dst, src)) return transfer(dst, src, non_blocking);
   const at::Tensor to = is_direct(dst) ? dst : staging(dst, dst);
   at::Tensor from = src;
   if (!is_plain(to, src)) {
     from = staging(src, to);
     copy_values(from, src);
   }
-  transfer(to, from, from, non_blocking);
+  transfer(to, from, non_blocking);
   if (!to.is_same(dst)) copy_on_device(dst, to);
 }
 
 void copy_to_host(const at::Tensor& dst, const at::Tensor& src,
                   bool non_blocking) {
-  if (is_plain(dst, src)) return transfer(dst, src, dst, non_blocking);
+  if (is_plain(dst, src)) return transfer(dst, src, non_blocking);
   // Converted on the device, so that the host's part is one run of bytes.
   const at::Tensor from = staging(src, dst);
   copy_on_device(from, src);
-  if (is_direct(dst)) return transfer(dst, from, dst, non_blocking);
+  if (is_direct(dst)) return transfer(dst, from, non_blocking);
   const at::Tensor to = staging(dst, from);
-  transfer(to, from, to, /*non_blocking=*/false);
+  transfer(to, from, /*non_blocking=*/false);
   copy_values(dst, to);
 }
 
 // Here and not where the copy runs: nobody listens there.
 void warn_of_lost_part(const at::Tensor& dst, const at::Tensor& src) {
-  if (src.is_complex() && !dst.is_complex() && dst.scalar_type() != at::kBool) {
+  if (loses_imaginary_part(dst, src)) {
     TORCH_WARN_ONCE(
         "Casting complex values to real discards the imaginary part");
   }

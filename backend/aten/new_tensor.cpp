@@ -1,5 +1,7 @@
 #include "backend/aten/new_tensor.h"
 
+#include <ATen/Context.h>
+
 #include "backend/runtime/device_allocator.h"
 
 namespace torch_openreg {
@@ -14,6 +16,12 @@ at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
           /*resizable=*/true)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(dtype));
+}
+
+bool must_fill_new_memory() {
+  const at::Context& context = at::globalContext();
+  return C10_UNLIKELY(context.deterministicAlgorithms() &&
+                      context.deterministicFillUninitializedMemory());
 }
 
 }  // namespace torch_openreg

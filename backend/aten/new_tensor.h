@@ -10,4 +10,7 @@ namespace torch_openreg {
 at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
                       size_t bytes);
 
+// Whether new memory is to be filled: deterministic mode makes it visible.
+bool must_fill_new_memory();
+
 }  // namespace torch_openreg

@@ -5,15 +5,18 @@
 namespace torch_openreg {
 
 void copy_values(const at::Tensor& to, at::Tensor from) {
-  if (from.is_complex() && !to.is_complex() && to.scalar_type() != at::kBool) {
-    from = at::real(from);
-  }
-  if (to.is_conj() == from.is_conj() || to.is_neg() == from.is_neg()) {
+  if (loses_imaginary_part(to, from)) from = at::real(from);
+  const bool negates = to.is_neg() != from.is_neg();
+  if (!negates || (to.is_conj() == from.is_conj() &&
+                   to.scalar_type() == from.scalar_type())) {
     to.copy_(from);
     return;
   }
-  to.copy_(from._neg_view());
-  to.copy_(to._neg_view());
+  // The CPU can negate and conjugate at once for some dtypes only, and forgets
+  // a negation when it converts between float and half.
+  const at::Tensor unnegated = to._neg_view();
+  unnegated.copy_(from);
+  to.copy_(unnegated);
 }
 
 }  // namespace torch_openreg

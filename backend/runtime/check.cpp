@@ -1,5 +1,6 @@
 #include "backend/runtime/check.h"
 
+#include <new>
 #include <string>
 
 namespace torch_openreg::detail {
@@ -35,10 +36,9 @@ void warn_error(orError_t code, const char* call) noexcept {
   try {
     const std::string text = describe(code, call);
     orGetLastError();
-    TORCH_WARN(text);
-  } catch (...) {
-    // A warning handler may throw (Python's does, with warnings as errors);
-    // here nobody can receive it.
+    warn(text);
+  } catch (const std::bad_alloc&) {
+    // No memory to say it with.
   }
 }
 

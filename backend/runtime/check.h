@@ -21,6 +21,17 @@ TORCH_OPENREG_API void warn_error(orError_t code, const char* call) noexcept;
 
 namespace torch_openreg {
 
+// Warns where throwing is not allowed. A handler of warnings may throw
+// (Python's does, with warnings as errors); here nobody can receive that.
+template <typename... Parts>
+void warn(const Parts&... parts) noexcept {
+  try {
+    TORCH_WARN(parts...);
+  } catch (...) {
+    // See above.
+  }
+}
+
 // The answer of a query: false for orErrorNotReady, which is then no longer the
 // thread's last error; throws for every other failure.
 TORCH_OPENREG_API bool is_ready(orError_t code, const char* call);

@@ -2,7 +2,6 @@
 // for, and which block a pointer is. What one device does is in memory/.
 #include "backend/runtime/device_allocator.h"
 
-#include <c10/core/AllocatorConfig.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -13,11 +12,11 @@
 #include "backend/runtime/functions.h"
 #include "backend/runtime/memory/device_cache.h"
 #include "backend/runtime/memory/live_blocks.h"
+#include "backend/runtime/memory/parking.h"
 #include "openreg/memory.h"
 
 namespace torch_openreg {
 
-using c10::CachingAllocator::AcceleratorAllocatorConfig;
 using c10::CachingDeviceAllocator::DeviceStats;
 using memory::Block;
 using memory::DeviceCache;
@@ -34,8 +33,17 @@ class OpenRegDeviceAllocator::Impl {
 
   void* allocate(size_t size, const OpenRegStream& stream) {
     State& all = state();
-    Block* const block =
-        all.cache(stream.device_index()).allocate(size, stream);
+    DeviceCache& cache = all.cache(stream.device_index());
+    if (Block* const block = all.parking.take()) {
+      if (is_same_request(block, cache, size, stream) && may_park(cache)) {
+        block->parked.store(false, std::memory_order_relaxed);
+        all.parking.count_reuse(block);
+        return block->ptr;
+      }
+      all.release(block);
+    }
+    all.parking.drain();
+    Block* const block = cache.allocate(size, stream);
     all.live.insert(block);
     return block->ptr;
   }
@@ -43,10 +51,17 @@ class OpenRegDeviceAllocator::Impl {
   // Whether `ptr` was a live block.
   bool release(void* ptr) noexcept {
     State* const all = state_.load(std::memory_order_acquire);
-    Block* const block = all != nullptr ? all->live.take(ptr) : nullptr;
-    if (block != nullptr) block->segment->cache->release(block);
+    Block* block = all != nullptr ? all->live.find(ptr) : nullptr;
     // The memory of a parent is the parent's.
-    return block != nullptr || forked_;
+    if (block == nullptr) return forked_;
+    if (block->parked.load(std::memory_order_relaxed)) return false;
+    if (block->other_users.empty() && !block->oversize &&
+        may_park(*block->segment->cache)) {
+      block->parked.store(true, std::memory_order_relaxed);
+      block = all->parking.park(block);
+    }
+    if (block != nullptr) all->release(block);
+    return true;
   }
 
   void record_stream(const void* ptr, const OpenRegStream& stream) {
@@ -54,12 +69,16 @@ class OpenRegDeviceAllocator::Impl {
     if (block != nullptr) block->segment->cache->record_stream(block, stream);
   }
 
+  // For everybody but allocations and frees: nothing is parked any more.
   DeviceCache& cache(c10::DeviceIndex device) {
-    return state().cache(resolve_device(device));
+    const c10::DeviceIndex index = resolve_device(device);
+    state().parking.drain();
+    return state().cache(index);
   }
 
   template <typename Function>
   void for_each_cache(Function function) {
+    state().parking.drain();
     for (const auto& cache : state().caches) function(*cache);
   }
 
@@ -75,10 +94,28 @@ class OpenRegDeviceAllocator::Impl {
     DeviceCache& cache(c10::DeviceIndex device) {
       return *caches[static_cast<size_t>(device)];
     }
+    void release(Block* block) noexcept {
+      block->parked.store(false, std::memory_order_relaxed);
+      live.take(block->ptr);
+      block->segment->cache->release(block);
+    }
 
     std::vector<std::unique_ptr<DeviceCache>> caches;  // one a device
     memory::LiveBlocks live;
+    memory::Parking parking{[this](Block* block) { release(block); }};
   };
+
+  // See Note [Parked blocks].
+  static bool is_same_request(const Block* block, const DeviceCache& cache,
+                              size_t size, const OpenRegStream& stream) {
+    return block->requested == size && block->stream == stream.id() &&
+           block->segment->cache == &cache;
+  }
+  // Not while somebody wants to know of every step.
+  bool may_park(const DeviceCache& cache) const {
+    return !cache.has_pending() && !history.enabled() &&
+           !c10::memoryProfilingEnabled();
+  }
 
   // Made at first use, for then only it is known how many devices there are.
   State& state() {
@@ -131,13 +168,10 @@ c10::DeleterFnPtr OpenRegDeviceAllocator::raw_deleter() const {
   return &delete_block;
 }
 
-// Nobody can receive an exception of a deleter.
 void OpenRegDeviceAllocator::delete_block(void* ptr) {
   if (ptr == nullptr || get().impl_->release(ptr)) return;
-  try {
-    TORCH_WARN("OpenReg: ", ptr, " was freed, but is no live block");
-  } catch (...) {
-  }
+  // Nobody can receive an exception of a deleter.
+  warn("OpenReg: ", ptr, " was freed, but is no live block");
 }
 
 void* OpenRegDeviceAllocator::raw_alloc(size_t size,
@@ -230,6 +264,7 @@ void OpenRegDeviceAllocator::record_history(
     size_t max_entries, c10::CachingDeviceAllocator::RecordContext when,
     bool clear_history) {
   impl_->history.set(enabled, make_context, when);
+  // From here on nothing is parked.
   impl_->for_each_cache([&](DeviceCache& cache) {
     cache.restart_trace(max_entries, enabled && !clear_history);
   });

@@ -5,6 +5,24 @@
 
 namespace torch_openreg {
 
+orEvent_t create_event(unsigned int flags, const OpenRegStream& stream) {
+  const DeviceScope scope(stream.device_index());
+  orEvent_t event = nullptr;
+  OPENREG_CHECK(orEventCreateWithFlags(&event, flags));
+  set_primary_context(stream.device_index());
+  return event;
+}
+
+void record_event(orEvent_t event, const OpenRegStream& stream) {
+  const DeviceScope scope(stream.device_index());
+  OPENREG_CHECK(orEventRecord(event, stream.handle()));
+}
+
+void block_on_event(orEvent_t event, const OpenRegStream& stream) {
+  const DeviceScope scope(stream.device_index());
+  OPENREG_CHECK(orStreamWaitEvent(stream.handle(), event, 0));
+}
+
 bool query_event(orEvent_t event) {
   return is_ready(orEventQuery(event), "orEventQuery");
 }
@@ -20,23 +38,19 @@ OpenRegEvent::~OpenRegEvent() {
 }
 
 void OpenRegEvent::record(const OpenRegStream& stream) {
-  const DeviceScope scope(stream.device_index());
   if (handle_ == nullptr) {
-    OPENREG_CHECK(orEventCreateWithFlags(&handle_, flags_));
+    handle_ = create_event(flags_, stream);
     device_ = stream.device_index();
-    set_primary_context(device_);
   }
   TORCH_CHECK(
       device_ == stream.device_index(),
       "the event belongs to openreg:", static_cast<int>(device_),
       " and the stream to openreg:", static_cast<int>(stream.device_index()));
-  OPENREG_CHECK(orEventRecord(handle_, stream.handle()));
+  record_event(handle_, stream);
 }
 
 void OpenRegEvent::block(const OpenRegStream& stream) const {
-  if (handle_ == nullptr) return;
-  const DeviceScope scope(stream.device_index());
-  OPENREG_CHECK(orStreamWaitEvent(stream.handle(), handle_, 0));
+  if (handle_ != nullptr) block_on_event(handle_, stream);
 }
 
 bool OpenRegEvent::query() const {

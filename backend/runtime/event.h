@@ -9,6 +9,18 @@
 
 namespace torch_openreg {
 
+// A new event of the device of `stream`; the caller owns it.
+TORCH_OPENREG_API orEvent_t create_event(unsigned int flags,
+                                         const OpenRegStream& stream);
+
+// Records `event` behind everything that was submitted to `stream`.
+TORCH_OPENREG_API void record_event(orEvent_t event,
+                                    const OpenRegStream& stream);
+
+// Makes `stream`, of any device, wait for the latest record of `event`.
+TORCH_OPENREG_API void block_on_event(orEvent_t event,
+                                      const OpenRegStream& stream);
+
 // Whether the latest record of `event` is reached.
 TORCH_OPENREG_API bool query_event(orEvent_t event);
 

@@ -119,21 +119,12 @@ void OpenRegGuardImpl::record(void** event, const c10::Stream& stream,
               " does not match recording stream's device index ",
               static_cast<int>(stream.device_index()), ".");
   const OpenRegStream recorded(stream);
-  const DeviceScope scope(recorded.device_index());
-  orEvent_t handle = as_event(*event);
-  if (handle == nullptr) {
-    OPENREG_CHECK(orEventCreateWithFlags(&handle, event_flags(flag)));
-    set_primary_context(recorded.device_index());
-    *event = handle;
-  }
-  OPENREG_CHECK(orEventRecord(handle, recorded.handle()));
+  if (*event == nullptr) *event = create_event(event_flags(flag), recorded);
+  record_event(as_event(*event), recorded);
 }
 
 void OpenRegGuardImpl::block(void* event, const c10::Stream& stream) const {
-  if (event == nullptr) return;
-  const OpenRegStream blocked(stream);
-  const DeviceScope scope(blocked.device_index());
-  OPENREG_CHECK(orStreamWaitEvent(blocked.handle(), as_event(event), 0));
+  if (event != nullptr) block_on_event(as_event(event), OpenRegStream(stream));
 }
 
 bool OpenRegGuardImpl::queryEvent(void* event) const {

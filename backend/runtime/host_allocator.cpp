@@ -18,15 +18,6 @@ bool is_usable() {
   return false;
 }
 
-void warn(const c10::Error& error) noexcept {
-  try {
-    TORCH_WARN("OpenReg, while pinned memory was freed: ",
-               error.what_without_backtrace());
-  } catch (...) {
-    // A warning that was made an error has nobody to go to.
-  }
-}
-
 // What PyTorch's template asks of a device. Thread-safe.
 struct PinnedMemory final
     : at::CachingHostAllocatorImpl<OpenRegStream, OpenRegEvent> {
@@ -63,7 +54,8 @@ struct PinnedMemory final
       event.record(stream);
       events->push_back(std::move(event));
     } catch (const c10::Error& error) {
-      warn(error);
+      warn("OpenReg, while pinned memory was freed: ",
+           error.what_without_backtrace());
     }
   }
 

@@ -154,8 +154,11 @@ OPENREG_CHILD(leave_a_fork_by_exit) {
   return 0;
 }
 
+// The leak check at the end of a forked child waits for ever if one of the
+// parent's threads was allocating at the fork (GCC 12's sanitizer).
 TEST_F(ForkTest, TheChildCanLeaveByExit) {
-  expect_child_passes("leave_a_fork_by_exit", {});
+  expect_child_passes("leave_a_fork_by_exit",
+                      {{"ASAN_OPTIONS", "detect_leaks=0"}});
 }
 
 // Allocates, runs a kernel and looks at the result.

@@ -1,5 +1,4 @@
 // New tensors.
-#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
 #include <torch/library.h>
@@ -26,13 +25,8 @@ c10::DeviceIndex index_of(std::optional<at::Device> device) {
   return device->index();
 }
 
-// Deterministic mode makes uninitialised memory visible.
 at::Tensor filled_if_deterministic(at::Tensor tensor) {
-  const at::Context& context = at::globalContext();
-  if (C10_UNLIKELY(context.deterministicAlgorithms() &&
-                   context.deterministicFillUninitializedMemory())) {
-    at::native::fill_empty_deterministic_(tensor);
-  }
+  if (must_fill_new_memory()) at::native::fill_empty_deterministic_(tensor);
   return tensor;
 }
 

@@ -1,14 +1,12 @@
 // Tensors that get another size, or another storage.
-#include <ATen/Context.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/set_native.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include "backend/aten/new_tensor.h"
 #include "backend/runtime/device_allocator.h"
-#include "backend/runtime/functions.h"
-#include "backend/runtime/hooks.h"
 
 namespace torch_openreg {
 
@@ -52,9 +50,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
     impl->empty_tensor_restride(*memory_format);
     grow_storage(self);
   }
-  const at::Context& context = at::globalContext();
-  if (C10_UNLIKELY(context.deterministicAlgorithms() &&
-                   context.deterministicFillUninitializedMemory())) {
+  if (must_fill_new_memory()) {
     at::native::fill_resize_deterministic_(self, bytes_before);
   }
   return self;

@@ -4,6 +4,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -72,8 +73,10 @@ struct Block {
   c10::StreamId stream = 0;  // the segment's
   State state = State::kFree;
   bool oversize = false;  // counted as such
-  uint32_t events = 0;    // that it waits for, if pending
-  uint64_t free_at = 0;   // the pool's clock when it became free
+  // Allocated, but freed by who had it; see Note [Parked blocks].
+  std::atomic<bool> parked{false};
+  uint32_t events = 0;   // that it waits for, if pending
+  uint64_t free_at = 0;  // the pool's clock when it became free
   Block* prev = nullptr;
   Block* next = nullptr;
   FreeBlocks::iterator place;              // in the pool, if free

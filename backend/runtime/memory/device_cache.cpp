@@ -24,14 +24,6 @@ namespace {
 
 constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
 
-void warn(const std::string& text) noexcept {
-  try {
-    TORCH_WARN(text);
-  } catch (...) {
-    // A warning that was made an error has nobody to go to.
-  }
-}
-
 }  // namespace
 
 DeviceCache::DeviceCache(c10::DeviceIndex device,
@@ -89,6 +81,7 @@ void DeviceCache::release(Block* block) noexcept {
   } else {
     block->state = Block::State::kPending;
     failure = pending_.add(block);
+    note_pending();
   }
   lock.unlock();
   report(now);
@@ -140,6 +133,7 @@ void DeviceCache::complete(Block* block, DeadContexts& dead) {
 
 void DeviceCache::poll_pending(DeadContexts& dead) {
   pending_.poll([&](Block* block) { complete(block, dead); });
+  note_pending();
 }
 
 // Brings the statistics to what the pool holds. One step whatever has happened

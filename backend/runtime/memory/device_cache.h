@@ -13,6 +13,7 @@
 #include "backend/runtime/memory/block.h"
 #include "backend/runtime/memory/block_pool.h"
 #include "backend/runtime/memory/history.h"
+#include "backend/runtime/memory/parking.h"
 #include "backend/runtime/memory/pending_frees.h"
 
 namespace torch_openreg::memory {
@@ -40,6 +41,14 @@ class DeviceCache {
   // Takes a block back. It can be reused on its stream at once, unless other
   // streams have used it. Never throws.
   void release(Block* block) noexcept;
+
+  // Whether blocks wait for other streams: every allocation looks after them.
+  bool has_pending() const {
+    return has_pending_.load(std::memory_order_relaxed);
+  }
+
+  // Counts requests that were served without this cache.
+  void add_reuses(bool large, const Reuses& reuses);
 
   // `stream` uses `block` as well.
   void record_stream(Block* block, const OpenRegStream& stream);
@@ -94,6 +103,9 @@ class DeviceCache {
   void start(Block* block, Request& request);
   void complete(Block* block, DeadContexts& dead);
   void poll_pending(DeadContexts& dead);
+  void note_pending() {
+    has_pending_.store(!pending_.empty(), std::memory_order_relaxed);
+  }
   void count_splits(const BlockPool& pool);
   void note(TraceEntry::Action action, const void* address, size_t size,
             orStream_t stream, const Context& context, DeadContexts& dead);
@@ -119,6 +131,7 @@ class DeviceCache {
   const c10::DeviceIndex device_;
   const HistorySettings& history_;
   std::atomic<double> fraction_{1.0};
+  std::atomic<bool> has_pending_{false};  // written with the lock held
 
   std::mutex pressure_mutex_;  // before mutex_
   mutable std::mutex mutex_;

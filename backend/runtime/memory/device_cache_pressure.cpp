@@ -168,6 +168,7 @@ void DeviceCache::await_pending(DeadContexts& dead, Lock& lock) {
   lock.lock();
   pending_.finish(std::move(waits),
                   [&](Block* block) { complete(block, dead); });
+  note_pending();
 }
 
 void DeviceCache::empty() {

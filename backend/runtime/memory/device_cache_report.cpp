@@ -66,6 +66,23 @@ DeviceStats DeviceCache::stats() const {
   return result;
 }
 
+void DeviceCache::add_reuses(bool large, const Reuses& reuses) {
+  const auto add = [](c10::CachingAllocator::Stat& stat, uint64_t amount) {
+    stat.allocated += static_cast<int64_t>(amount);
+    stat.freed += static_cast<int64_t>(amount);
+  };
+  const std::lock_guard lock(mutex_);
+  const BlockPool& pool = large ? large_ : small_;
+  c10::CachingAllocator::for_each_selected_stat_type(
+      pool.stat_types(), [&](size_t type) {
+        add(stats_.allocation[type], reuses.count);
+        add(stats_.active[type], reuses.count);
+        add(stats_.allocated_bytes[type], reuses.bytes);
+        add(stats_.active_bytes[type], reuses.bytes);
+        add(stats_.requested_bytes[type], reuses.requested);
+      });
+}
+
 void DeviceCache::reset_accumulated_stats() {
   const std::lock_guard lock(mutex_);
   for_each_stat(stats_, [](auto& stat) { stat.reset_accumulated(); });

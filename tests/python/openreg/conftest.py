@@ -102,3 +102,13 @@ def _clean_state() -> Iterator[None]:
         torch.openreg.set_stream(torch.openreg.default_stream(device))
         torch.openreg.synchronize(device)
     torch.openreg.set_device(0)
+
+
+@pytest.fixture
+def nothing_cached() -> None:
+    """The test starts without unused segments, its sums and peaks at 0."""
+    gc.collect()
+    torch.openreg.empty_cache()
+    for device in range(torch.openreg.device_count()):
+        torch.openreg.reset_accumulated_memory_stats(device)
+        torch.openreg.reset_peak_memory_stats(device)

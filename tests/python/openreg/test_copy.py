@@ -245,6 +245,17 @@ def test_large_tensors_arrive(source, target):
 
 
 @directions
+@pytest.mark.parametrize("count", [8, 64, 1024])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.complex128])
+def test_matrices_are_transposed_on_the_way(source, target, count, dtype):
+    """The CPU has a way of its own for large ones, with memory of its own."""
+    x = (torch.arange(count * count).view(count, count) % 251).to(dtype)
+    found = torch.zeros(count, count, dtype=dtype, device=target)
+    assert torch.equal(found.copy_(x.to(source).t()).cpu(), x.t())
+    assert torch.equal(x.to(source).t().contiguous().cpu(), x.t())
+
+
+@directions
 def test_tensors_of_many_dimensions(source, target):
     shape = [1] * 70 + [3, 1, 2]
     x = numbers(torch.float32, *shape).to(source).transpose(-1, -3)

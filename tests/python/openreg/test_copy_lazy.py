@@ -77,6 +77,18 @@ def test_negated_real_view_arrives(source, target):
     assert lazy.to(target, torch.int32).tolist() == expected.int().tolist()
 
 
+@directions
+@pytest.mark.parametrize(
+    "dtypes", [(torch.half, torch.float), (torch.float, torch.half)]
+)
+def test_negated_destination_is_converted_to(source, target, dtypes):
+    """The CPU's own conversion between these forgets the negation."""
+    x = torch.arange(4.0).to(dtypes[0]).to(source)
+    y = torch.zeros(4, dtype=dtypes[1], device=target)
+    y._neg_view().copy_(x)
+    assert y.tolist() == [-0.0, -1.0, -2.0, -3.0]
+
+
 def test_moving_to_the_host_resolves_the_conjugation():
     x = torch.tensor(1 + 2j, device="openreg").conj()
     assert x.is_conj()

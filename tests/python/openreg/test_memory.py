@@ -1,30 +1,11 @@
 """Device memory: how much a tensor takes, and what becomes of it afterwards."""
 
-import gc
-
 import pytest
 import torch
+from blocks import MIB, block, stat
 from torch import openreg
 
-MIB = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def _nothing_cached() -> None:
-    """Every test starts without unused segments, its sums and peaks at 0."""
-    gc.collect()
-    openreg.empty_cache()
-    for device in range(openreg.device_count()):
-        openreg.reset_accumulated_memory_stats(device)
-        openreg.reset_peak_memory_stats(device)
-
-
-def block(size: int, device: str = "openreg:0") -> torch.Tensor:
-    return torch.empty(size, dtype=torch.uint8, device=device)
-
-
-def stat(name: str, device: int = 0) -> int:
-    return openreg.memory_stats(device)[name]
+pytestmark = pytest.mark.usefixtures("nothing_cached")
 
 
 # How much a tensor takes

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 import torch
+from blocks import MIB, block, stat
 from process import run_script
 from torch import openreg
 
-MIB = 1 << 20
 GIB = 1 << 30
 
 
@@ -25,19 +25,11 @@ def _no_limits():
         openreg.set_per_process_memory_fraction(1.0, device)
 
 
-def block(size: int, device: str = "openreg:0") -> torch.Tensor:
-    return torch.empty(size, dtype=torch.uint8, device=device)
-
-
 def allow(more: int, device: int = 0) -> None:
     """Let the device reserve that much more than it has."""
     total = openreg.mem_get_info(device)[1]
     allowed = openreg.memory_reserved(device) + more
     openreg.set_per_process_memory_fraction(allowed / total, device)
-
-
-def stat(name: str, device: int = 0) -> int:
-    return openreg.memory_stats(device)[name]
 
 
 # What is raised

@@ -15,38 +15,6 @@ def example(device="openreg:0"):
 # Storages
 
 
-def test_storage_knows_its_device_and_size():
-    storage = torch.ones(10, device="openreg:1").untyped_storage()
-    assert str(storage.device) == "openreg:1"
-    assert storage.nbytes() == 40
-    assert len(storage) == 40
-    assert storage.is_openreg
-    assert storage.is_shared()
-    assert storage.get_device() == 1
-    assert type(storage) is torch.UntypedStorage
-
-
-def test_bytes_of_a_storage_are_read():
-    storage = example().untyped_storage()
-    assert storage[3] == 63
-    assert storage.tolist() == FLOATS
-    assert list(storage) == FLOATS
-
-
-def test_bytes_of_a_storage_are_written():
-    x = example()
-    x.untyped_storage()[7] = 65
-    assert x.tolist() == [1.0, 8.0]
-    x.untyped_storage().fill_(0)
-    assert x.tolist() == [0.0, 0.0]
-
-
-def test_storage_goes_to_the_host():
-    storage = example().untyped_storage().cpu()
-    assert str(storage.device) == "cpu"
-    assert storage.tolist() == FLOATS
-
-
 @pytest.mark.parametrize("target", ["cpu", "openreg:0", "openreg:1"])
 @pytest.mark.parametrize("source", ["cpu", "openreg:0", "openreg:1"])
 def test_storages_are_copied_in_every_direction(source, target):
@@ -58,14 +26,6 @@ def test_storages_are_copied_in_every_direction(source, target):
 def test_storages_of_other_sizes_are_not_copied():
     with pytest.raises(RuntimeError, match="size does not match"):
         torch.UntypedStorage(4, device="openreg").copy_(example().untyped_storage())
-
-
-@pytest.mark.parametrize("device", [1, "openreg:1", torch.device("openreg:1")])
-def test_storage_is_moved_by_the_devices_method(device):
-    moved = example("cpu").untyped_storage().openreg(device)
-    assert str(moved.device) == "openreg:1"
-    assert moved.tolist() == FLOATS
-    assert example("openreg:0").untyped_storage().openreg(device).tolist() == FLOATS
 
 
 def test_storage_without_bytes_is_copied():
@@ -110,7 +70,7 @@ def test_storage_shrinks_and_keeps_what_fits():
 
 
 def test_storage_of_size_0_gives_its_memory_back():
-    """This is how sharded training frees what it can gather again."""
+    """So sharded training frees what it can gather again."""
     x = torch.ones(1 << 20, device="openreg")
     torch.openreg.synchronize()
     before = torch.openreg.memory_allocated()

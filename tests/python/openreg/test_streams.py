@@ -89,6 +89,23 @@ def test_made_up_stream_is_an_error_when_used():
         made_up.synchronize()
 
 
+@pytest.mark.parametrize("index", [2, 99, 127])
+def test_made_up_stream_of_no_device_is_an_error_everywhere(index):
+    device_type = torch.Stream("openreg").device_type
+    stream = torch.Stream(stream_id=1, device_index=index, device_type=device_type)
+    for use in (
+        stream.query,
+        stream.synchronize,
+        stream.record_event,
+        lambda: stream.native_handle,
+        lambda: torch.openreg.set_stream(stream),
+        lambda: torch.ones(1, device="openreg").record_stream(stream),
+    ):
+        with pytest.raises(torch.AcceleratorError, match="out of range"):
+            use()
+    assert torch.ones(2, device="openreg").tolist() == [1.0, 1.0]
+
+
 def test_module_streams_are_torch_streams():
     assert issubclass(torch.openreg.Stream, torch.Stream)
     assert type(torch.accelerator.current_stream()) is torch.Stream

@@ -1,6 +1,5 @@
-"""Tensors on the device: identity, type, text, the host's view of them."""
+"""Tensors on the device: identity, text, the host's view of them, mixed devices."""
 
-import copy
 import signal
 
 import numpy as np
@@ -35,17 +34,6 @@ def test_move_with_copy_gives_another_memory():
     assert moved.data_ptr() != x.data_ptr()
 
 
-@pytest.mark.parametrize("device", [None, 1, "openreg:1", torch.device("openreg:1")])
-def test_method_of_the_device_moves(device):
-    x = torch.arange(3.0)
-    moved = x.openreg() if device is None else x.openreg(device)
-    assert moved.device.index == (0 if device is None else 1)
-    assert moved.tolist() == [0.0, 1.0, 2.0]
-    module = torch.nn.Linear(2, 2)
-    module = module.openreg() if device is None else module.openreg(device)
-    assert module.weight.device == moved.device
-
-
 def test_move_keeps_dtype_requires_grad_and_the_leaf():
     leaf = torch.ones(2, dtype=torch.float64, requires_grad=True)
     moved = leaf.to("openreg")
@@ -75,22 +63,7 @@ def test_device_tensor_becomes_a_tensor_of_no_data():
     assert moved.shape == (2, 3)
 
 
-# Type and text
-
-
-def test_type_names_the_device():
-    assert ones(1).type() == "torch.openreg.FloatTensor"
-    assert ones(1, dtype=torch.half).type() == "torch.openreg.HalfTensor"
-    assert ones(1, dtype=torch.bool).type() == "torch.openreg.BoolTensor"
-
-
-def test_flags_say_where_a_tensor_is():
-    x = ones(1)
-    assert x.is_openreg
-    assert not x.is_cpu
-    assert not x.is_cuda
-    assert not x.is_meta
-    assert not x.cpu().is_openreg
+# Text and values
 
 
 @pytest.mark.parametrize(
@@ -178,7 +151,7 @@ def test_arithmetic_and_conversion_of_every_common_dtype(dtype):
 
 def test_numpy_refuses_device_tensors_and_says_what_to_do():
     x = ones(2)
-    for convert in (lambda: x.numpy(), lambda: np.asarray(x), lambda: np.sum(x[None])):
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
         with pytest.raises(TypeError, match=r"Use Tensor\.cpu\(\) to copy"):
             convert()
 
@@ -241,44 +214,6 @@ def test_pointers_are_aligned_and_differ_between_devices():
     assert x.data_ptr() != y.data_ptr()
     assert x.data_ptr() % 512 == 0
     assert torch.empty(0, device="openreg").data_ptr() == 0
-
-
-# Deep and shallow copies
-
-
-def test_deepcopy_stays_on_the_device_in_other_memory():
-    x = ones(2, device="openreg:1")
-    copied = copy.deepcopy(x)
-    assert copied.device == x.device
-    assert copied.data_ptr() != x.data_ptr()
-    assert copied.tolist() == x.tolist()
-
-
-def test_shallow_copy_shares_the_memory():
-    x = ones(2)
-    assert copy.copy(x).data_ptr() == x.data_ptr()
-
-
-def test_deepcopy_keeps_shared_memory_shared():
-    x = torch.arange(6.0, device="openreg")
-    whole, part = copy.deepcopy([x, x[2:]])
-    whole.zero_()
-    assert part.tolist() == [0.0] * 4
-    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-
-
-def test_deepcopy_of_a_parameter_takes_its_gradient():
-    parameter = torch.nn.Parameter(ones(2))
-    parameter.grad = torch.full((2,), 3.0, device="openreg")
-    copied = copy.deepcopy(parameter)
-    assert isinstance(copied, torch.nn.Parameter)
-    assert copied.grad.tolist() == [3.0, 3.0]
-    assert copied.grad.data_ptr() != parameter.grad.data_ptr()
-
-
-def test_deepcopy_of_a_result_with_a_graph_is_refused():
-    with pytest.raises(RuntimeError, match="Only Tensors created explicitly"):
-        copy.deepcopy(ones(2, requires_grad=True) * 2)
 
 
 # Tensors of two devices

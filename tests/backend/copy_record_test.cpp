@@ -1,0 +1,139 @@
+// The copy's record: what is written is read, and nothing else is.
+#include "backend/executor/copy_record.h"
+
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <vector>
+
+namespace torch_openreg::test {
+
+namespace {
+
+constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+// The places of a tensor's numbers, see CopyRecord.
+constexpr size_t kDtype = 1;
+constexpr size_t kFlags = 2;
+constexpr size_t kDimensions = 3;
+constexpr size_t kSizes = 4;
+
+CopyRecord example() {
+  const at::Tensor dst = at::empty({2, 3}, at::dtype(at::kFloat));
+  const at::Tensor src = at::empty({3, 2}, at::dtype(at::kInt)).t();
+  return encode_copy(dst, src);
+}
+
+bool decodes(const CopyRecord& record) {
+  TensorRecord dst;
+  TensorRecord src;
+  return decode_copy({record.data(), record.size()}, &dst, &src);
+}
+
+// The record with one number replaced.
+CopyRecord with(size_t place, int64_t number) {
+  CopyRecord record = example();
+  record[place] = number;
+  return record;
+}
+
+std::vector<int64_t> list(std::span<const int64_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
+TEST(CopyRecordTest, HoldsBothTensors) {
+  const CopyRecord record = example();
+  TensorRecord dst;
+  TensorRecord src;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  EXPECT_EQ(dst.dtype, static_cast<int64_t>(at::kFloat));
+  EXPECT_EQ(src.dtype, static_cast<int64_t>(at::kInt));
+  EXPECT_EQ(list(dst.sizes), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(list(dst.strides), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(list(src.sizes), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(list(src.strides), (std::vector<int64_t>{1, 2}));
+  EXPECT_NE(dst.data, src.data);
+}
+
+TEST(CopyRecordTest, HoldsLazyBits) {
+  const at::Tensor tensor = at::empty({2}, at::dtype(at::kComplexFloat));
+  const CopyRecord record = encode_copy(tensor, tensor.conj()._neg_view());
+  TensorRecord dst;
+  TensorRecord src;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  EXPECT_EQ(dst.flags, 0);
+  EXPECT_EQ(src.flags, TensorRecord::kConjugate | TensorRecord::kNegative);
+}
+
+TEST(CopyRecordTest, LeavesOutDimensionsOfSizeOne) {
+  std::vector<int64_t> sizes(100, 1);
+  sizes[50] = 7;
+  const at::Tensor tensor = at::empty(sizes);
+  const CopyRecord record = encode_copy(tensor, tensor);
+  TensorRecord dst;
+  TensorRecord src;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  EXPECT_EQ(list(dst.sizes), std::vector<int64_t>{7});
+}
+
+TEST(CopyRecordTest, ATruncatedOrLongerListIsRefused) {
+  CopyRecord record = example();
+  ASSERT_TRUE(decodes(record));
+  record.push_back(0);
+  EXPECT_FALSE(decodes(record));
+  while (!record.empty()) {
+    record.pop_back();
+    EXPECT_EQ(decodes(record), record.size() == example().size());
+  }
+}
+
+TEST(CopyRecordTest, ImpossibleNumbersAreRefused) {
+  EXPECT_FALSE(decodes(with(kDtype, -1)));
+  EXPECT_FALSE(decodes(with(kDtype, c10::NumScalarTypes)));
+  EXPECT_FALSE(decodes(with(kFlags, 4)));
+  EXPECT_FALSE(decodes(with(kFlags, -1)));
+  EXPECT_FALSE(decodes(with(kDimensions, -1)));
+  EXPECT_FALSE(decodes(with(kDimensions, 1)));
+  EXPECT_FALSE(decodes(with(kDimensions, kHuge)));
+  EXPECT_FALSE(decodes(with(kSizes, -2)));
+  EXPECT_FALSE(decodes(with(kSizes, 4))) << "the sizes differ";
+  EXPECT_FALSE(decodes(with(kSizes + 2, -1))) << "a negative stride";
+}
+
+TEST(CopyRecordTest, TheExtentIsFromTheFirstToTheLastElement) {
+  const std::array<int64_t, 2> sizes{2, 3};
+  const std::array<int64_t, 2> strides{10, 2};
+  TensorRecord tensor;
+  tensor.sizes = sizes;
+  tensor.strides = strides;
+  size_t bytes = 0;
+  ASSERT_TRUE(extent_of(tensor, 4, &bytes));
+  EXPECT_EQ(bytes, 4 * (10 + 4 + 1));
+}
+
+TEST(CopyRecordTest, NothingHasNoExtent) {
+  const std::array<int64_t, 2> sizes{0, 3};
+  const std::array<int64_t, 2> strides{kHuge, kHuge};
+  TensorRecord tensor;
+  tensor.sizes = sizes;
+  tensor.strides = strides;
+  size_t bytes = 1;
+  ASSERT_TRUE(extent_of(tensor, 4, &bytes));
+  EXPECT_EQ(bytes, 0);
+}
+
+TEST(CopyRecordTest, AnExtentThatOverflowsIsRefused) {
+  const std::array<int64_t, 2> sizes{kHuge, 2};
+  const std::array<int64_t, 2> strides{2, kHuge};
+  TensorRecord tensor;
+  tensor.sizes = sizes;
+  tensor.strides = strides;
+  size_t bytes = 0;
+  EXPECT_FALSE(extent_of(tensor, 4, &bytes));
+  EXPECT_FALSE(extent_of(tensor, kHuge, &bytes));
+}
+
+}  // namespace
+
+}  // namespace torch_openreg::test

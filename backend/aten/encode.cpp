@@ -13,6 +13,8 @@ namespace torch_openreg {
 
 namespace {
 
+constexpr int64_t kMaxDimensions = record::kMaxDimensions;
+
 // A tensor that is nothing but a storage and strides.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
@@ -111,7 +113,7 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
     throw_mixed_devices(info_, {c10::DeviceType::PrivateUse1, device_},
                         tensor.device());
   }
-  if (!is_plain(tensor)) return false;
+  if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   // A lazy copy is made real only by who writes.
@@ -190,7 +192,7 @@ void Encoder::add_generator(const c10::IValue& value) {
               c10::DeviceTypeName(given.device().type(), true), "'");
   writer_.add_generator(
       static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
-          ->prepare_draw());
+          ->prepare_draw(device_));
 }
 
 bool Encoder::add(c10::IValue& value, size_t index) {

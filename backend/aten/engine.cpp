@@ -17,6 +17,7 @@
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
+#include "backend/runtime/sync_debug.h"
 
 namespace torch_openreg {
 
@@ -257,6 +258,7 @@ std::vector<at::Tensor> fetch(const Reply& reply, const OperatorInfo& info,
 void run_synchronously(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings, bool is_cacheable,
                        torch::jit::Stack* stack) {
+  note_synchronization();
   record::Words words;
   encoder.writer().finish(info.name, info.id, settings, record::kKeepOutputs,
                           static_cast<uint32_t>(info.written.size()), &words);
@@ -304,8 +306,11 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(info, *stack);
   Encoder encoder(info);
-  if (!info.is_carryable || !encoder.encode(arguments)) {
-    return cpu_fallback(info.op, stack);
+  if (!info.is_carryable) {
+    return cpu_fallback(info.op, stack, FallbackReason::kArguments);
+  }
+  if (!encoder.encode(arguments)) {
+    return cpu_fallback(info.op, stack, FallbackReason::kTensor);
   }
   const DeviceScope scope(encoder.device());
   const uint64_t settings = current_settings();

@@ -141,15 +141,35 @@ class DrawnGenerators {
   std::vector<std::pair<at::Generator, at::Generator>> pairs_;
 };
 
+uint64_t bytes_on_device(std::span<const c10::IValue> arguments) {
+  uint64_t bytes = 0;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.is_privateuseone() &&
+        tensor.layout() == at::kStrided) {
+      bytes += tensor.nbytes();
+    }
+  });
+  return bytes;
+}
+
+// The global fallback: what has no kernel here, since it was registered later
+// than the catch-all.
+void global_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  cpu_fallback(op, stack, FallbackReason::kNotRegistered);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&global_fallback>());
 }
 
 }  // namespace
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+                  FallbackReason reason) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
   const std::optional<c10::Device> device = device_of(op, arguments);
+  note_fallback(c10::toString(op.operator_name()), reason,
+                bytes_on_device(arguments));
   DrawnGenerators generators;
   generators.replace(op, arguments, device);
   const DeviceScope scope(device ? device->index() : -1);

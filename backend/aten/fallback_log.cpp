@@ -1,6 +1,7 @@
 #include "backend/aten/fallback_log.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/profiler/combined_traceback.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,10 +15,11 @@ namespace torch_openreg {
 
 namespace {
 
+using Key = std::pair<std::string, FallbackReason>;
+
 struct Log {
   std::mutex mutex;
-  std::map<std::pair<std::string, FallbackReason>, FallbackUse>
-      uses;  // guarded by mutex
+  std::map<Key, FallbackUse> uses;  // guarded by mutex
 };
 
 Log& log() {
@@ -27,12 +29,20 @@ Log& log() {
 
 bool strict_at_start() {
   const char* const value = std::getenv("OPENREG_STRICT");
-  return value != nullptr && std::string_view(value) == "1";
+  const std::string_view text = value == nullptr ? "0" : value;
+  TORCH_CHECK_VALUE(text.empty() || text == "0" || text == "1",
+                    "OPENREG_STRICT: expected 0 or 1, got '", text, "'");
+  return text == "1";
 }
 
 std::atomic<bool>& strict() {
   static std::atomic<bool> flag{strict_at_start()};
   return flag;
+}
+
+bool is_known(const Key& key) {
+  const std::lock_guard lock(log().mutex);
+  return log().uses.contains(key);
 }
 
 }  // namespace
@@ -57,12 +67,20 @@ void note_fallback(const std::string& name, FallbackReason reason,
       "), and strict mode is on. Leave it by OPENREG_STRICT=0 or outside of "
       "torch.openreg.strict(); torch.openreg.fallback_report() lists such "
       "operators.");
+  const Key key(name, reason);
+  // Not under the lock: it may wait for Python's.
+  auto where = is_known(key) ? nullptr
+                             : torch::CapturedTraceback::gather(
+                                   /*python=*/true, /*script=*/false,
+                                   /*cpp=*/false);
   const std::lock_guard lock(log().mutex);
-  FallbackUse& use = log().uses[{name, reason}];
-  use.name = name;
-  use.reason = reason;
+  FallbackUse& use =
+      log()
+          .uses.try_emplace(key, FallbackUse{name, reason, 0, 0, nullptr})
+          .first->second;
   ++use.count;
   use.bytes += bytes;
+  if (use.where == nullptr) use.where = std::move(where);
 }
 
 std::vector<FallbackUse> fallback_uses() {
@@ -76,8 +94,9 @@ std::vector<FallbackUse> fallback_uses() {
 }
 
 void reset_fallback_uses() {
+  std::map<Key, FallbackUse> gone;  // its stacks need Python's lock to go
   const std::lock_guard lock(log().mutex);
-  log().uses.clear();
+  gone.swap(log().uses);
 }
 
 bool set_strict(bool value) { return strict().exchange(value); }

@@ -1,7 +1,10 @@
 // What the copying fallback was used for.
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,9 @@ struct FallbackUse {
   FallbackReason reason;
   uint64_t count;
   uint64_t bytes;  // copied to the host; results come on top
+  // The Python stack of the first use, as PyTorch gathers it; null without
+  // Python.
+  std::shared_ptr<c10::GatheredContext> where;
 };
 
 // Counts one use; in strict mode throws c10::NotImplementedError instead.
@@ -32,8 +38,9 @@ void note_fallback(const std::string& name, FallbackReason reason,
 TORCH_OPENREG_API std::vector<FallbackUse> fallback_uses();
 TORCH_OPENREG_API void reset_fallback_uses();
 
-// Strict mode: at first as OPENREG_STRICT says (1 is on). Returns what it was
-// before.
+// Strict mode, for the whole process: at first as OPENREG_STRICT says (1 is
+// on); throws c10::ValueError if that is neither 0 nor 1. set_strict returns
+// what it was before. Thread-safe.
 TORCH_OPENREG_API bool set_strict(bool strict);
 TORCH_OPENREG_API bool is_strict();
 

@@ -1,6 +1,8 @@
 #include "backend/record/metadata_cache.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace torch_openreg::record {
 
@@ -11,14 +13,14 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 29);
 }
 
-uint64_t hash_of(uint64_t operator_id, uint64_t settings,
-                 std::span<const Word> key) {
+}  // namespace
+
+uint64_t MetadataCache::hash_of(uint64_t operator_id, uint64_t settings,
+                                std::span<const Word> key) {
   uint64_t hash = mix(operator_id, settings);
   for (const Word word : key) hash = mix(hash, word);
   return hash * 0xbf58476d1ce4e5b9;
 }
-
-}  // namespace
 
 MetadataCache::MetadataCache(size_t capacity)
     : part_capacity_(std::max<size_t>(1, capacity / kParts)) {}
@@ -59,17 +61,20 @@ void MetadataCache::insert(uint64_t operator_id, uint64_t settings,
                            std::shared_ptr<const CallMetadata> metadata) {
   const uint64_t hash = hash_of(operator_id, settings, key);
   Part& part = this->part(hash);
-  std::list<Entry> gone;  // destroyed without the lock
+  // Made, and what is too much destroyed, without the lock.
+  std::list<Entry> fresh;
+  fresh.push_front({hash,
+                    operator_id,
+                    settings,
+                    {key.begin(), key.end()},
+                    std::move(metadata)});
+  std::list<Entry> gone;
   const std::lock_guard lock(part.mutex);
   if (find_in(part, hash, operator_id, settings, key) != part.entries.end()) {
     return;  // another thread was first, with the same answer
   }
-  part.entries.push_front({hash,
-                           operator_id,
-                           settings,
-                           {key.begin(), key.end()},
-                           std::move(metadata)});
-  part.by_hash.emplace(hash, part.entries.begin());
+  part.by_hash.emplace(hash, fresh.begin());  // first: it may throw
+  part.entries.splice(part.entries.begin(), fresh);
   if (part.entries.size() <= part_capacity_) return;
   const auto oldest = std::prev(part.entries.end());
   const auto [begin, end] = part.by_hash.equal_range(oldest->hash);

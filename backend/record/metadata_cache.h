@@ -3,7 +3,7 @@
 #pragma once
 
 #include <array>
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -46,22 +46,32 @@ struct CacheStatistics {
   uint64_t entries;
 };
 
-// A bounded map; when a part of it is full, what was used longest ago goes.
-// Thread-safe: 16 parts with a lock each.
+// A bounded map; when a part of it is full, what was used there longest ago
+// goes. Thread-safe: parts with a lock each.
 class MetadataCache {
  public:
+  static constexpr size_t kParts = 16;
+
+  // Holds `capacity` entries at most, each part the same share of them and one
+  // at least.
   explicit MetadataCache(size_t capacity);
 
-  // Null if nothing is known.
+  // Null if nothing is known. Counts as a use.
   std::shared_ptr<const CallMetadata> find(uint64_t operator_id,
                                            uint64_t settings,
                                            std::span<const Word> key);
+  // What is known already stays.
   void insert(uint64_t operator_id, uint64_t settings,
               std::span<const Word> key,
               std::shared_ptr<const CallMetadata> metadata);
 
+  // Forgets the entries; the statistics go on.
   void clear();
   CacheStatistics statistics() const;
+
+  // Its first bits choose the part.
+  static uint64_t hash_of(uint64_t operator_id, uint64_t settings,
+                          std::span<const Word> key);
 
  private:
   struct Entry {
@@ -79,7 +89,6 @@ class MetadataCache {
     uint64_t misses = 0;
     uint64_t evictions = 0;
   };
-  static constexpr size_t kParts = 16;
 
   Part& part(uint64_t hash) { return parts_[hash >> 60]; }
   static std::list<Entry>::iterator find_in(Part& part, uint64_t hash,

@@ -38,12 +38,16 @@ struct Argument {
   std::span<const double> floats;     // kFloatList
 };
 
-// Reads one record from front to back. Not thread-safe; the words outlive it.
+// Reads one record from front to back. Not thread-safe. The words outlive it
+// and stay as they are: a record in memory that another process can write is
+// copied out first.
 class Reader {
  public:
   explicit Reader(std::span<const Word> words) : words_(words) {}
 
-  // Checks the header and that the parts fill the record exactly. First of all.
+  // Checks the header, the name and that the parts fill the record exactly.
+  // First of all; the rest may be used only if it gave true. After it, no count
+  // in the header is larger than the record.
   bool open();
 
   const Header& header() const { return header_; }
@@ -52,27 +56,30 @@ class Reader {
     return {storages_[2 * size_t{index}], storages_[2 * size_t{index} + 1]};
   }
 
-  // The next argument, or element of a list; false if there is none or it is
-  // malformed. A tensor's storage exists; whether it holds the tensor, fits()
-  // tells.
+  // The next argument, or, after the head of a list of arguments, its next
+  // element, which belongs into such a list and is no list itself. False
+  // if there is none or it is malformed; nothing more may be read then. A
+  // tensor's storage exists; whether it holds the tensor, fits() tells.
   bool next_argument(Argument* argument);
   bool next_output(TensorView* tensor);
 
   // Whether everything was read.
   bool at_end() const {
     return arguments_.empty() && values_.empty() && offsets_.empty() &&
-           outputs_.empty();
+           outputs_.empty() && output_offsets_.empty();
   }
 
-  // Whether the tensor stays within its storage, with elements of `itemsize`
-  // bytes.
+  // Whether the tensor, one that this reader gave, stays within its storage,
+  // with elements of `itemsize` bytes, and can count them. One without elements
+  // does, wherever it begins.
   bool fits(const TensorView& tensor, uint64_t itemsize) const;
 
  private:
-  bool read_tensor(std::span<const Word>* words, const FirstWord& first,
-                   TensorView* tensor);
-  bool take(std::span<const Word>* words, size_t count,
-            std::span<const Word>* taken) const;
+  static bool take(std::span<const Word>* words, size_t count,
+                   std::span<const Word>* taken);
+  static bool take_first(std::span<const Word>* words, FirstWord* first);
+  bool read_tensor(const FirstWord& first, std::span<const Word>* words,
+                   std::span<const Word>* offsets, TensorView* tensor) const;
   bool take_values(size_t count, std::span<const Word>* taken);
   bool read_body(const FirstWord& first, Argument* argument);
 
@@ -80,10 +87,13 @@ class Reader {
   Header header_{};
   std::span<const Word> arguments_;
   std::span<const Word> values_;
-  std::span<const Word> offsets_;
+  std::span<const Word> offsets_;  // of the arguments
+  std::span<const Word> output_offsets_;
   std::span<const Word> storages_;
   std::span<const Word> outputs_;
   std::string_view name_;
+  Tag list_ = Tag::kNone;       // the list that is being read
+  uint32_t elements_left_ = 0;  // how much of it
 };
 
 }  // namespace torch_openreg::record

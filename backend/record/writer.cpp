@@ -1,5 +1,7 @@
 #include "backend/record/writer.h"
 
+#include <algorithm>
+
 namespace torch_openreg::record {
 
 uint64_t id_of(std::string_view name) {
@@ -11,8 +13,11 @@ uint64_t id_of(std::string_view name) {
 }
 
 void Writer::add_tensor(const TensorShape& shape, uint32_t storage) {
+  // More dimensions than the field can tell must not become fewer.
+  constexpr size_t kMost = 0xff;
+  static_assert(kMost > kMaxDimensions);
   first(Tag::kTensor, storage, shape.dtype, shape.flags,
-        static_cast<uint8_t>(shape.sizes.size()));
+        static_cast<uint8_t>(std::min(shape.sizes.size(), kMost)));
   offsets_.push(static_cast<Word>(shape.offset));
   arguments_.append(shape.sizes);
   arguments_.append(shape.strides);
@@ -64,6 +69,7 @@ uint32_t Writer::add_storage(uint64_t address, uint64_t bytes) {
   for (size_t i = 0; i < storages_.size(); i += 2) {
     if (storages_[i] == address && address != 0) {
       has_shared_storage_ = true;
+      storages_[i + 1] = std::max(storages_[i + 1], Word{bytes});
       return static_cast<uint32_t>(i / 2);
     }
   }

@@ -33,8 +33,9 @@ class Writer {
   void add_none() { first(Tag::kNone); }
   void add_undefined() { first(Tag::kUndefined); }
   void add_device() { first(Tag::kDevice); }
+  // One of more than kMaxDimensions makes a record that no reader accepts.
   void add_tensor(const TensorShape& shape, uint32_t storage);
-  // One value of at most 16 bytes.
+  // One value of at most 16 bytes. No flag but kWrappedNumber.
   void add_host_value(uint8_t dtype, uint8_t flags, Word low, Word high);
   void add_int(int64_t value);
   void add_float(double value);
@@ -52,7 +53,8 @@ class Writer {
     first(tag, static_cast<uint32_t>(length));
   }
 
-  // The storage at `address`: the same number for the same address.
+  // The storage at `address`: the same number for the same address, which holds
+  // the larger of their bytes (imported memory may have two storages).
   uint32_t add_storage(uint64_t address, uint64_t bytes);
 
   // The arguments so far: what decides the metadata of the outputs.

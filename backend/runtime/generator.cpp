@@ -37,13 +37,16 @@ OpenRegGeneratorImpl::OpenRegGeneratorImpl(c10::DeviceIndex device,
   key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
 }
 
-OpenRegGeneratorImpl::~OpenRegGeneratorImpl() {
+OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
+
+void OpenRegGeneratorImpl::drop_engine() noexcept {
   if (!last_.has_value()) return;
   try {
     launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, /*cheap=*/true);
   } catch (const std::exception&) {
     // A device that is broken or gone has forgotten its engines.
   }
+  last_.reset();
 }
 
 c10::DeviceType OpenRegGeneratorImpl::device_type() {
@@ -83,15 +86,17 @@ void OpenRegGeneratorImpl::set_state(const c10::TensorImpl& state) {
   is_seeded_ = false;
 }
 
+void OpenRegGeneratorImpl::fetch_state() const {
+  const at::Tensor state = state_of(host_);
+  const size_t bytes =
+      launch_and_wait(Kernel::kGetGenerator, &id_, sizeof id_, *last_,
+                      state.mutable_data_ptr(), state.nbytes());
+  TORCH_INTERNAL_ASSERT(bytes == state.nbytes());
+  host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
+}
+
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  if (is_sent_) {
-    const at::Tensor state = state_of(host_);
-    const size_t bytes =
-        launch_and_wait(Kernel::kGetGenerator, &id_, sizeof id_, *last_,
-                        state.mutable_data_ptr(), state.nbytes());
-    TORCH_INTERNAL_ASSERT(bytes == state.nbytes());
-    host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
-  }
+  if (is_sent_) fetch_state();
   return host_.unsafeGetGeneratorImpl()->get_state();
 }
 
@@ -109,14 +114,26 @@ void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
   launch(Kernel::kSetGenerator, message.data(), message.size(), stream, true);
 }
 
-uint64_t OpenRegGeneratorImpl::prepare_draw() {
-  const std::lock_guard lock(mutex_);
-  const OpenRegStream stream = getCurrentOpenRegStream(device_.index());
-  if (last_.has_value() && !(*last_ == stream)) {
+// Makes draws on `stream` come behind the earlier ones.
+void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
+  if (last_->device_index() == stream.device_index()) {
     OpenRegEvent drawn;
     drawn.record(*last_);
     drawn.block(stream);
+    return;
   }
+  if (is_sent_) {
+    fetch_state();
+    is_sent_ = false;
+    is_seeded_ = false;
+  }
+  drop_engine();
+}
+
+uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {
+  const std::lock_guard lock(mutex_);
+  const OpenRegStream stream = getCurrentOpenRegStream(device);
+  if (last_.has_value() && !(*last_ == stream)) follow(stream);
   last_ = stream;
   if (!is_sent_) {
     send_state(stream);
@@ -132,7 +149,6 @@ OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
 }
 
 at::Generator createOpenRegGenerator(c10::DeviceIndex device) {
-  if (device < 0) device = current_device();
   return at::make_generator<OpenRegGeneratorImpl>(device);
 }
 

@@ -36,14 +36,17 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
   static c10::DeviceType device_type();
 
   // To be called before an operator that draws is launched on the current
-  // stream of the generator's device: sends the state ahead if it has changed,
-  // and orders the stream behind the one that drew last. Returns the engine's
-  // number.
-  uint64_t prepare_draw();
+  // stream of `device`: sends the state ahead if it has changed, and orders the
+  // stream behind the one that drew last. A generator of no particular device
+  // takes its state along, which waits. Returns the engine's number.
+  uint64_t prepare_draw(c10::DeviceIndex device);
 
  private:
   OpenRegGeneratorImpl* clone_impl() const override;
   void send_state(const OpenRegStream& stream);
+  void fetch_state() const;
+  void follow(const OpenRegStream& stream);
+  void drop_engine() noexcept;
 
   const uint64_t id_;
   at::Generator host_;     // the state, unless draws have moved on from it

@@ -41,12 +41,13 @@ def print_table(
     title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> None:
     """Print rows under a title, the first column to the left."""
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column(header[0])
     for heading in header[1:]:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    print(f"\n{title}")  # by itself: a table's own title is not wider than the table
     make_console().print(table)
 
 

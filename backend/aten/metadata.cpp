@@ -75,29 +75,6 @@ class MetaArguments {
   std::vector<std::pair<c10::StorageImpl*, c10::Storage>> storages_;
 };
 
-// Whether there is a Meta kernel in C++: Python's need the GIL, which this path
-// must not wait for. Composite kernels are none (they may look at data), except
-// those that only loop over others.
-bool has_cpp_meta(const OperatorInfo& info) {
-  if (info.name.starts_with("aten::_foreach_")) return true;
-  if (!info.op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
-  const std::string state = info.op.dumpState();
-  const size_t start = state.find("\nMeta");
-  if (start == std::string::npos) return true;
-  const size_t end = state.find('\n', start + 1);
-  return state.substr(start, end - start).find(".py") == std::string::npos;
-}
-
-bool is_usable(const OperatorInfo& info) {
-  using Meta = OperatorInfo::Meta;
-  Meta state = info.meta.load(std::memory_order_relaxed);
-  if (state == Meta::kUnknown) {
-    state = has_cpp_meta(info) ? Meta::kUsable : Meta::kUnusable;
-    info.meta.store(state, std::memory_order_relaxed);
-  }
-  return state == Meta::kUsable;
-}
-
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
@@ -154,7 +131,7 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
-  if (!is_usable(info)) return nullptr;
+  if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
   MetaArguments meta;
   torch::jit::Stack stack;
   for (const c10::IValue& value : arguments) {
@@ -163,10 +140,10 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
   const torch::jit::Stack before = stack;
   try {
     const CleanDispatch clean;
-    info.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta),
-                            &stack);
+    info.meta->callBoxed(info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
+                         &stack);
   } catch (const c10::NotImplementedError&) {
-    info.meta.store(OperatorInfo::Meta::kUnusable, std::memory_order_relaxed);
+    info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
   }
   const auto metadata = read_results(info, stack);

@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "backend/aten/cpp_kernel.h"
 #include "backend/executor/schema.h"
 #include "backend/record/writer.h"
 
@@ -104,12 +105,23 @@ int aliased_argument(const c10::FunctionSchema& schema,
   return -1;
 }
 
+// Operators on lists of tensors have no Meta kernel, but their composite one
+// calls the others one by one.
+std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
+  if (op.operator_name().name.starts_with("aten::_foreach_")) {
+    return find_cpp_kernel(op, c10::DispatchKey::CompositeExplicitAutograd);
+  }
+  return find_cpp_kernel(op, c10::DispatchKey::Meta);
+}
+
 }  // namespace
 
 OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     : op(handle),
       name(c10::toString(handle.operator_name())),
-      id(record::id_of(name)) {
+      id(record::id_of(name)),
+      meta(find_meta(handle)),
+      is_meta_usable(meta.has_value()) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& base = op.operator_name().name;
   for (const c10::Argument& argument : schema.arguments()) {

@@ -5,13 +5,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace torch_openreg {
 
-// Made from the schema and the tags; immutable but for `meta`. Thread-safe.
+// Made from the schema and the tags; immutable but for `is_meta_usable`.
+// Thread-safe.
 struct OperatorInfo {
   explicit OperatorInfo(const c10::OperatorHandle& handle);
 
@@ -31,9 +33,9 @@ struct OperatorInfo {
   bool is_synchronous = false;  // data decides the results' metadata
   bool takes_host_indices = false;
 
-  // Whether a C++ kernel can tell the outputs' metadata: found at first need.
-  enum class Meta : uint8_t { kUnknown, kUsable, kUnusable };
-  mutable std::atomic<Meta> meta{Meta::kUnknown};
+  // What tells the outputs' metadata, unless it has turned out that it can't.
+  const std::optional<c10::KernelFunction> meta;
+  mutable std::atomic<bool> is_meta_usable;
 
   // Whether data decides the metadata of this call.
   bool needs_data(std::span<const c10::IValue> arguments) const;

@@ -258,7 +258,6 @@ std::vector<at::Tensor> fetch(const Reply& reply, const OperatorInfo& info,
 void run_synchronously(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings, bool is_cacheable,
                        torch::jit::Stack* stack) {
-  note_synchronization();
   record::Words words;
   encoder.writer().finish(info.name, info.id, settings, record::kKeepOutputs,
                           static_cast<uint32_t>(info.written.size()), &words);
@@ -286,7 +285,7 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
 }
 
 // The outputs' metadata, from the cache or from Meta; null if only the operator
-// itself can tell.
+// itself can tell, or if asking it means no waiting for others.
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings,
                        std::span<const c10::IValue> arguments) {
@@ -295,6 +294,10 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
   Metadata metadata = cache().find(info.id, context, key);
   if (metadata != nullptr) return metadata;
   metadata = infer_metadata(info, arguments);
+  if (metadata == nullptr &&
+      !getCurrentOpenRegStream(encoder.device()).query()) {
+    metadata = guess_metadata(info, arguments);
+  }
   if (metadata != nullptr && metadata->resizes.empty()) {
     cache().insert(info.id, context, key, metadata);
   }
@@ -315,6 +318,7 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
   const DeviceScope scope(encoder.device());
   const uint64_t settings = current_settings();
   if (info.needs_data(arguments)) {
+    note_synchronization();
     return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
                              stack);
   }

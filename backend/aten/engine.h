@@ -15,11 +15,12 @@ namespace torch_openreg {
 // The host writes the arguments into a record and finds out what the outputs
 // will look like:
 //   - from the cache, if the same kind of call was made before;
-//   - else from PyTorch's Meta kernel;
-//   - else by running the operator and waiting for it.
-// In the first two cases it allocates the outputs, launches the record on the
-// current stream and returns; the executor makes the CPU's kernel write to
-// where the outputs are. Data-dependent operators always take the third way.
+//   - else from PyTorch's Meta kernel, if there is one in C++;
+//   - else by running the operator and waiting for it, once; but if the stream
+//     is busy, from the Meta kernel in Python.
+// Unless it has run the operator, it allocates the outputs, launches the record
+// on the current stream and returns; the executor makes the CPU's kernel write
+// to where the outputs are. Data-dependent operators always take the third way.
 // What a record can't carry goes to the copying fallback.
 
 // Takes the arguments from the stack and leaves the results. Thread-safe.

@@ -1,6 +1,7 @@
 #include "backend/aten/metadata.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
@@ -14,6 +15,7 @@ namespace torch_openreg {
 namespace {
 
 const c10::Device kMetaDevice(c10::DeviceType::Meta);
+constexpr c10::DispatchKeySet kMetaKeys(c10::DispatchKey::Meta);
 
 // Meta tensors for the arguments of a call. Storages keep their identity and
 // their addresses, so that checks for overlap see what the CPU's would.
@@ -113,6 +115,42 @@ void read_resizes(const OperatorInfo& info,
   }
 }
 
+// No mode of the thread changes what PyTorch's functions in Python do. A
+// thread's own.
+class PlainTorchFunction {
+ public:
+  PlainTorchFunction() {
+    Tls::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED);
+  }
+  ~PlainTorchFunction() { Tls::set_disabled_state(before_); }
+  PlainTorchFunction(const PlainTorchFunction&) = delete;
+  PlainTorchFunction& operator=(const PlainTorchFunction&) = delete;
+
+ private:
+  using Tls = at::impl::PythonTorchFunctionTLS;
+  const at::impl::TorchFunctionDisabledState before_ =
+      Tls::get_disabled_state();
+};
+
+template <typename Call>
+std::shared_ptr<const record::CallMetadata> call_meta(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    Call call) {
+  MetaArguments meta;
+  torch::jit::Stack stack;
+  for (const c10::IValue& value : arguments) {
+    stack.push_back(meta.convert(value));
+  }
+  const torch::jit::Stack before = stack;
+  {
+    const CleanDispatch clean;
+    call(&stack);
+  }
+  const auto metadata = read_results(info, stack);
+  read_resizes(info, arguments, before, *metadata);
+  return metadata;
+}
+
 }  // namespace
 
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
@@ -132,23 +170,27 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
-  MetaArguments meta;
-  torch::jit::Stack stack;
-  for (const c10::IValue& value : arguments) {
-    stack.push_back(meta.convert(value));
-  }
-  const torch::jit::Stack before = stack;
   try {
-    const CleanDispatch clean;
-    info.meta->callBoxed(info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
-                         &stack);
+    return call_meta(info, arguments, [&](torch::jit::Stack* stack) {
+      info.meta->callBoxed(info.op, kMetaKeys, stack);
+    });
   } catch (const c10::NotImplementedError&) {
     info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
   }
-  const auto metadata = read_results(info, stack);
-  read_resizes(info, arguments, before, *metadata);
-  return metadata;
+}
+
+std::shared_ptr<const record::CallMetadata> guess_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  if (!info.op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return nullptr;
+  const PlainTorchFunction plain;
+  try {
+    return call_meta(info, arguments, [&](torch::jit::Stack* stack) {
+      info.op.redispatchBoxed(kMetaKeys, stack);
+    });
+  } catch (const std::exception&) {
+    return nullptr;  // the operator itself will tell what is wrong
+  }
 }
 
 }  // namespace torch_openreg

@@ -16,6 +16,11 @@ namespace torch_openreg {
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments);
 
+// The same by PyTorch's Meta kernel in Python, which takes the interpreter's
+// lock and a hundred times as long. Null if there is none or it fails.
+std::shared_ptr<const record::CallMetadata> guess_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments);
+
 // The words for an output like `tensor`.
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
                                  at::IntArrayRef strides);

@@ -41,6 +41,7 @@ record::MetadataCache& cache() {
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> synchronous{0};
 
+using Outputs = c10::SmallVector<at::Tensor, 4>;
 using Metadata = std::shared_ptr<const record::CallMetadata>;
 
 std::span<c10::IValue> arguments_of(const OperatorInfo& info,
@@ -84,9 +85,9 @@ at::Tensor make_output(const record::OutputShape& shape) {
   return tensor;
 }
 
-std::vector<at::Tensor> make_outputs(const record::CallMetadata& metadata,
-                                     record::Writer& writer) {
-  std::vector<at::Tensor> outputs;
+Outputs make_outputs(const record::CallMetadata& metadata,
+                     record::Writer& writer) {
+  Outputs outputs;
   outputs.reserve(metadata.outputs.size());
   for (const record::OutputShape& shape : metadata.outputs) {
     if (shape.tensor.empty()) {
@@ -104,8 +105,8 @@ std::vector<at::Tensor> make_outputs(const record::CallMetadata& metadata,
 
 // Replaces the arguments on the stack by the results.
 void give_results(const OperatorInfo& info,
-                  const record::CallMetadata& metadata,
-                  std::vector<at::Tensor> outputs, torch::jit::Stack* stack) {
+                  const record::CallMetadata& metadata, Outputs outputs,
+                  torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(info, *stack);
   c10::SmallVector<c10::IValue, 4> results;
   auto next_return = metadata.returns.begin();
@@ -145,7 +146,7 @@ void launch_record(Kernel kernel, const OperatorInfo& info, Encoder& encoder,
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         const record::CallMetadata& metadata, uint64_t settings,
                         torch::jit::Stack* stack) {
-  std::vector<at::Tensor> outputs = make_outputs(metadata, encoder.writer());
+  Outputs outputs = make_outputs(metadata, encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_tensor(shape.bytes);
   }
@@ -232,12 +233,12 @@ Reply read_reply(const OperatorInfo& info, record::Reader& reader) {
 }
 
 // Brings the outputs that the executor keeps to the device's memory.
-std::vector<at::Tensor> fetch(const Reply& reply, const OperatorInfo& info,
-                              std::span<const c10::IValue> arguments,
-                              c10::DeviceIndex device, uint64_t settings) {
+Outputs fetch(const Reply& reply, const OperatorInfo& info,
+              std::span<const c10::IValue> arguments, c10::DeviceIndex device,
+              uint64_t settings) {
   record::Writer writer(/*values_apart=*/false);
   writer.add_int(static_cast<int64_t>(reply.token));
-  std::vector<at::Tensor> outputs = make_outputs(reply.metadata, writer);
+  Outputs outputs = make_outputs(reply.metadata, writer);
   resize_outputs(reply.metadata, arguments);
   for (const record::CallMetadata::Resize& resize : reply.metadata.resizes) {
     const at::Tensor& tensor = arguments[resize.argument].toTensor();
@@ -274,8 +275,8 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
     for (c10::IValue& value : reply.values) stack->push_back(std::move(value));
     return;
   }
-  std::vector<at::Tensor> outputs = fetch(
-      reply, info, arguments_of(info, *stack), encoder.device(), settings);
+  Outputs outputs = fetch(reply, info, arguments_of(info, *stack),
+                          encoder.device(), settings);
   if (is_cacheable && reply.metadata.resizes.empty()) {
     cache().insert(info.id, context_of(encoder.writer(), settings),
                    encoder.writer().key(),

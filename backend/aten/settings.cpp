@@ -17,8 +17,6 @@ uint64_t current_settings() {
   Settings settings;
   settings.default_dtype =
       static_cast<uint8_t>(c10::get_default_dtype_as_scalartype());
-  settings.matmul_precision =
-      static_cast<uint8_t>(context.float32MatmulPrecision());
   settings.threads = static_cast<uint16_t>(at::get_num_threads());
   settings.deterministic = context.deterministicAlgorithms();
   settings.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();

@@ -40,18 +40,35 @@ at::Tensor host_value(const Argument& argument) {
 }  // namespace
 
 const c10::Storage& Decoder::storage(uint32_t index) {
-  c10::Storage& slot = storages_[index];
-  if (slot) return slot;
+  c10::Storage& storage = storages_[index].storage;
+  if (storage) return storage;
+  void* const data = translate(index);
+  storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), reader_.storage(index).bytes,
+      c10::DataPtr(data, c10::Device(c10::DeviceType::CPU)),
+      resizable_ ? c10::GetCPUAllocator() : nullptr, resizable_);
+  return storage;
+}
+
+// Null for an empty storage.
+void* Decoder::translate(uint32_t index) {
+  Slot& slot = storages_[index];
+  if (slot.is_translated) return slot.data;
   const record::StorageView view = reader_.storage(index);
   void* const data = orKernelTranslate(
       ctx_, reinterpret_cast<const void*>(view.address), view.bytes);
   if (data == nullptr) throw IllegalAddress{};
-  slot = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), view.bytes,
-      c10::DataPtr(view.bytes == 0 ? nullptr : data,
-                   c10::Device(c10::DeviceType::CPU)),
-      resizable_ ? c10::GetCPUAllocator() : nullptr, resizable_);
-  return slot;
+  slot.data = view.bytes == 0 ? nullptr : data;
+  slot.is_translated = true;
+  return slot.data;
+}
+
+void* Decoder::data_of(const record::TensorView& view) {
+  if (view.offset != 0 ||
+      !reader_.fits(view, c10::elementSize(dtype_of(view.dtype)))) {
+    malformed("output");
+  }
+  return translate(view.storage);
 }
 
 at::Tensor Decoder::tensor(const record::TensorView& view) {

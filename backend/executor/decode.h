@@ -3,8 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
-
-#include <vector>
+#include <c10/util/SmallVector.h>
 
 #include "backend/record/reader.h"
 #include "openreg/kernel.h"
@@ -28,8 +27,17 @@ class Decoder {
   void push_arguments(torch::jit::Stack& stack);
 
   at::Tensor tensor(const record::TensorView& view);
+  // Where an output goes: its storage, which it starts and which holds it.
+  void* data_of(const record::TensorView& view);
 
  private:
+  struct Slot {
+    void* data = nullptr;
+    bool is_translated = false;
+    c10::Storage storage;
+  };
+
+  void* translate(uint32_t index);
   c10::IValue value(const record::Argument& argument);
   at::Tensor next_tensor();
   c10::IValue tensor_list(uint32_t length);
@@ -40,7 +48,7 @@ class Decoder {
   orKernelContext* const ctx_;
   record::Reader& reader_;
   const bool resizable_;
-  std::vector<c10::Storage> storages_;
+  c10::SmallVector<Slot, 8> storages_;
 };
 
 // The driver has been told.

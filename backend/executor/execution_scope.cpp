@@ -30,6 +30,9 @@ void flush_denormals(bool /*on*/) {}
 
 ExecutionScope::ExecutionScope(const Settings& settings)
     : denormals_before_(flushes_denormals()) {
+  if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) {
+    no_profiling_.emplace();
+  }
   // The number of threads belongs to each thread; torch.set_num_threads does
   // not reach those that run already.
   if (at::get_num_threads() != settings.threads) {

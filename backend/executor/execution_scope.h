@@ -3,6 +3,8 @@
 
 #include <ATen/record_function.h>
 
+#include <optional>
+
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/settings.h"
 
@@ -22,7 +24,9 @@ class ExecutionScope {
 
  private:
   const CleanDispatch dispatch_;
-  const at::DisableRecordFunctionGuard no_profiling_;
+  // Only if somebody listens: to disable what nobody hears costs as much as a
+  // small operator.
+  std::optional<at::DisableRecordFunctionGuard> no_profiling_;
   bool denormals_before_;
 };
 

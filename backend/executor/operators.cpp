@@ -60,19 +60,25 @@ TensorVector new_tensors(const c10::FunctionSchema& schema,
   return tensors;
 }
 
-// Makes sure that `result` is at `place`; says so if the host had expected
-// another tensor.
-void settle(const at::Tensor& place, const at::Tensor& result) {
+// Whether `result` is the tensor that the host expects, but for its place.
+bool is_expected(const record::TensorView& view, const at::Tensor& result) {
+  return result.sizes() == at::IntArrayRef(view.sizes) &&
+         static_cast<uint8_t>(result.scalar_type()) == view.dtype;
+}
+
+// Makes sure that `result` is at its place.
+void settle(Decoder& decoder, const record::TensorView& view,
+            const at::Tensor& result) {
   TORCH_INTERNAL_ASSERT(
-      place.sizes() == result.sizes() && place.dtype() == result.dtype(),
-      "the host expected an output of ", place.sizes(), " ", place.dtype(),
-      " and the kernel gave ", result.sizes(), " ", result.dtype());
-  if (place.const_data_ptr() == result.const_data_ptr() &&
-      place.strides() == result.strides() && !result.is_conj() &&
-      !result.is_neg()) {
+      is_expected(view, result), "the host expected an output of ",
+      at::IntArrayRef(view.sizes), " and dtype number ", int{view.dtype},
+      ", and the kernel gave ", result.sizes(), " ", result.dtype());
+  if (C10_LIKELY(decoder.data_of(view) == result.const_data_ptr() &&
+                 result.strides() == at::IntArrayRef(view.strides) &&
+                 !result.is_conj() && !result.is_neg())) {
     return;
   }
-  place.copy_(result);
+  decoder.tensor(view).copy_(result);
 }
 
 void settle_all(Decoder& decoder, record::Reader& reader,
@@ -85,7 +91,7 @@ void settle_all(Decoder& decoder, record::Reader& reader,
     if (!reader.next_output(&view)) {
       throw std::invalid_argument("a malformed launch record: output");
     }
-    settle(decoder.tensor(view), result);
+    settle(decoder, view, result);
   }
 }
 
@@ -231,9 +237,8 @@ orError_t run_placed(const c10::OperatorHandle& op, Decoder& decoder,
     if (!outputs.next_output(&view)) {
       throw std::invalid_argument("a malformed launch record: output");
     }
-    const at::Tensor place = decoder.tensor(view);
-    places.push_back({place.storage().mutable_data(), place.storage().nbytes(),
-                      place.storage().nbytes() == 0});
+    const size_t bytes = reader.storage(view.storage).bytes;
+    places.push_back({decoder.data_of(view), bytes, bytes == 0});
   }
   {
     const PlacementScope scope(places);

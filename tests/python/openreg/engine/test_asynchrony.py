@@ -163,6 +163,7 @@ class Trainer:
         self.targets = torch.tensor([0, 1, 2, 3, 4, 0], device=device)
 
     def step(self) -> Tensor:
+        """Train for one step; return the loss before it."""
         self.optimizer.zero_grad()
         loss = functional.cross_entropy(self.network(self.inputs), self.targets)
         loss.backward()

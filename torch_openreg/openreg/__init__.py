@@ -42,6 +42,7 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     synchronize,
 )
 from torch_openreg.openreg.memory import (
+    MemPool,
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
@@ -64,6 +65,7 @@ from torch_openreg.openreg.memory import (
     reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from torch_openreg.openreg.random import (
     default_generators,
@@ -94,6 +96,7 @@ __all__ = [
     "AcceleratorError",
     "Event",
     "ExternalStream",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -154,6 +157,7 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "use_mem_pool",
 ]
 
 

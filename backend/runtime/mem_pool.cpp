@@ -1,6 +1,7 @@
 #include "backend/runtime/mem_pool.h"
 
-#include <exception>
+#include <c10/util/Exception.h>
+
 #include <utility>
 
 #include "backend/runtime/check.h"
@@ -57,9 +58,9 @@ std::shared_ptr<OpenRegMemPool> OpenRegMemPool::make(
 OpenRegMemPool::~OpenRegMemPool() {
   try {
     OpenRegDeviceAllocator::get().emptyCache(id_);
-  } catch (const std::exception& error) {
-    // The memory is not lost: it is given back with the next empty cache.
-    warn(error.what());
+  } catch (const c10::Error& error) {
+    // The memory is not lost: emptying the cache gives it back.
+    warn(error.what_without_backtrace());
   }
 }
 

@@ -10,10 +10,10 @@
 
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
-#include "backend/runtime/mem_pool.h"
 #include "backend/runtime/memory/device_cache.h"
 #include "backend/runtime/memory/live_blocks.h"
 #include "backend/runtime/memory/parking.h"
+#include "backend/runtime/memory/pool_scopes.h"
 #include "openreg/memory.h"
 
 namespace torch_openreg {
@@ -35,7 +35,8 @@ class OpenRegDeviceAllocator::Impl {
   void* allocate(size_t size, const OpenRegStream& stream) {
     State& all = state();
     DeviceCache& cache = all.cache(stream.device_index());
-    const OpenRegMemPool* const pool = current_mem_pool(stream.device_index());
+    const OpenRegMemPool* const pool =
+        memory::pool_in_use(stream.device_index());
     if (Block* const block = all.parking.take()) {
       if (is_same_request(block, cache, size, stream) && is_of(block, pool) &&
           may_park(cache)) {

@@ -7,16 +7,20 @@
 #include "backend/runtime/check.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/functions.h"
+#include "backend/runtime/memory/pool_scopes.h"
 
 namespace torch_openreg {
+
+std::atomic<int64_t> memory::scope_count{0};
 
 namespace {
 
 // Note [Scopes of memory pools]
 // Each thread has a list of its scopes, the innermost first, that it alone
-// reads and changes: an allocation outside all scopes costs one look at its
-// head. Other threads can end a scope as well. They only mark it, and the owner
-// drops it when it comes by; so what the owner has found stays valid meanwhile.
+// reads and changes, and all threads count theirs together: as long as there is
+// none, an allocation looks at that number only. Other threads can end a scope
+// as well. They only mark it, and the owner drops it when it comes by; so what
+// the owner has found stays valid meanwhile.
 struct Entry {
   c10::DeviceIndex device;
   std::shared_ptr<OpenRegMemPool> pool;
@@ -41,6 +45,7 @@ void drop_ended() noexcept {
   }
   // Only now: the end of a pool may allocate, in a handler of warnings.
   while (dropped != nullptr) {
+    memory::scope_count.fetch_sub(1, std::memory_order_relaxed);
     const std::unique_ptr<Entry> entry(dropped);
     dropped = entry->outer;
   }
@@ -70,6 +75,7 @@ OpenRegMemPoolScope::OpenRegMemPoolScope(std::shared_ptr<OpenRegMemPool> pool,
   TORCH_CHECK_VALUE(pool != nullptr, "a scope needs a memory pool");
   const c10::DeviceIndex index = resolve_device(device);
   innermost = new Entry{index, std::move(pool), ended_, innermost};
+  memory::scope_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 void OpenRegMemPoolScope::leave() noexcept {

@@ -19,6 +19,7 @@ void fill(py::module_& module) {
   bind_stream(module);
   bind_random(module);
   bind_memory(module);
+  bind_mem_pool(module);
   bind_history(module);
   bind_snapshot(module);
 }

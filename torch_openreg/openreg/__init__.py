@@ -53,6 +53,7 @@ from torch_openreg.openreg.engine import (
     strict,
 )
 from torch_openreg.openreg.memory import (
+    MemPool,
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
@@ -75,6 +76,7 @@ from torch_openreg.openreg.memory import (
     reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from torch_openreg.openreg.random import (
     default_generators,
@@ -105,6 +107,7 @@ __all__ = [
     "AcceleratorError",
     "Event",
     "ExternalStream",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -174,6 +177,7 @@ __all__ = [
     "streams",
     "strict",
     "synchronize",
+    "use_mem_pool",
 ]
 
 

@@ -65,8 +65,9 @@ uint64_t context_of(record::Writer& writer, uint64_t settings) {
   return settings ^ hash_of(writer.offsets());
 }
 
-// A new tensor as `shape` says, on the current device.
-at::Tensor make_output(const record::OutputShape& shape) {
+// A new tensor as `shape` says.
+at::Tensor make_output(const record::OutputShape& shape,
+                       c10::DeviceIndex device) {
   const record::FirstWord first = record::FirstWord::unpack(shape.tensor[0]);
   const size_t dimensions = first.dimensions;
   const auto* const numbers =
@@ -75,7 +76,8 @@ at::Tensor make_output(const record::OutputShape& shape) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(
           c10::StorageImpl::use_byte_size_t(), shape.bytes,
-          allocator.allocate(shape.bytes), &allocator, /*resizable=*/true)),
+          allocator.allocate_on(device, shape.bytes), &allocator,
+          /*resizable=*/true)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(first.dtype)));
   if (dimensions != 1 || numbers[0] != 0) {
@@ -86,7 +88,7 @@ at::Tensor make_output(const record::OutputShape& shape) {
 }
 
 Outputs make_outputs(const record::CallMetadata& metadata,
-                     record::Writer& writer) {
+                     c10::DeviceIndex device, record::Writer& writer) {
   Outputs outputs;
   outputs.reserve(metadata.outputs.size());
   for (const record::OutputShape& shape : metadata.outputs) {
@@ -94,7 +96,7 @@ Outputs make_outputs(const record::CallMetadata& metadata,
       outputs.emplace_back();
       continue;
     }
-    outputs.push_back(make_output(shape));
+    outputs.push_back(make_output(shape, device));
     writer.add_output(
         shape.tensor,
         reinterpret_cast<uint64_t>(outputs.back().storage().data()),
@@ -146,7 +148,7 @@ void launch_record(Kernel kernel, const OperatorInfo& info, Encoder& encoder,
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         const record::CallMetadata& metadata, uint64_t settings,
                         torch::jit::Stack* stack) {
-  Outputs outputs = make_outputs(metadata, encoder.writer());
+  Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_tensor(shape.bytes);
   }
@@ -223,12 +225,16 @@ Reply read_reply(const OperatorInfo& info, record::Reader& reader) {
   }
   for (uint32_t i = results; i < reader.header().argument_count; i += 2) {
     record::Argument tensor;
-    TORCH_INTERNAL_ASSERT(reader.next_argument(&argument));
-    TORCH_INTERNAL_ASSERT(reader.next_argument(&tensor));
+    TORCH_INTERNAL_ASSERT(
+        reader.next_argument(&argument) && argument.tag == record::Tag::kInt &&
+        static_cast<size_t>(argument.integer) < info.written.size());
+    TORCH_INTERNAL_ASSERT(reader.next_argument(&tensor) &&
+                          tensor.tag == record::Tag::kTensor);
     reply.metadata.resizes.push_back(
         {static_cast<uint32_t>(argument.integer),
          {tensor.tensor.sizes.begin(), tensor.tensor.sizes.end()}});
   }
+  TORCH_INTERNAL_ASSERT(reader.at_end(), "the device's reply is too long");
   return reply;
 }
 
@@ -238,7 +244,7 @@ Outputs fetch(const Reply& reply, const OperatorInfo& info,
               uint64_t settings) {
   record::Writer writer(/*values_apart=*/false);
   writer.add_int(static_cast<int64_t>(reply.token));
-  Outputs outputs = make_outputs(reply.metadata, writer);
+  Outputs outputs = make_outputs(reply.metadata, device, writer);
   resize_outputs(reply.metadata, arguments);
   for (const record::CallMetadata::Resize& resize : reply.metadata.resizes) {
     const at::Tensor& tensor = arguments[resize.argument].toTensor();
@@ -294,10 +300,10 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
   const std::span<const record::Word> key = encoder.writer().key();
   Metadata metadata = cache().find(info.id, context, key);
   if (metadata != nullptr) return metadata;
-  metadata = infer_metadata(info, arguments);
+  metadata = infer_metadata(info, arguments, encoder.device());
   if (metadata == nullptr &&
       !getCurrentOpenRegStream(encoder.device()).query()) {
-    metadata = guess_metadata(info, arguments);
+    metadata = guess_metadata(info, arguments, encoder.device());
   }
   if (metadata != nullptr && metadata->resizes.empty()) {
     cache().insert(info.id, context, key, metadata);
@@ -333,6 +339,15 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
     return run_operator(info, stack);
   }
   run_asynchronously(info, encoder, *metadata, settings, stack);
+}
+
+void launch_prepared(const OperatorInfo& info,
+                     std::span<c10::IValue> arguments) {
+  Encoder encoder(info);
+  TORCH_INTERNAL_ASSERT(encoder.encode(arguments));
+  const DeviceScope scope(encoder.device());
+  launch_record(Kernel::kRunOperator, info, encoder, current_settings());
+  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 EngineStatistics engine_statistics() {

@@ -4,6 +4,7 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
+#include <span>
 
 #include "backend/aten/operator_info.h"
 #include "backend/export.h"
@@ -25,6 +26,11 @@ namespace torch_openreg {
 
 // Takes the arguments from the stack and leaves the results. Thread-safe.
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
+
+// Launches an operator whose results are all arguments that it writes and that
+// have their final size: nothing is asked, the host never waits. Thread-safe.
+void launch_prepared(const OperatorInfo& info,
+                     std::span<c10::IValue> arguments);
 
 struct EngineStatistics {
   uint64_t launches;     // without waiting

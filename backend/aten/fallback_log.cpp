@@ -55,6 +55,8 @@ const char* describe(FallbackReason reason) {
       return "a launch record can't carry its arguments or results";
     case FallbackReason::kTensor:
       return "a launch record can't carry one of its tensors";
+    case FallbackReason::kByChoice:
+      return "the operator is registered to fall back";
   }
   return "unknown";
 }

@@ -17,6 +17,7 @@ enum class FallbackReason {
   kNotRegistered,  // the operator was registered after the backend
   kArguments,      // a record can't carry its arguments or results
   kTensor,         // a record can't carry a tensor: its layout or its kind
+  kByChoice,       // the operator is registered to fall back
 };
 
 struct FallbackUse {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/failure.h"
 
 namespace torch_openreg {
 
@@ -132,19 +133,38 @@ class PlainTorchFunction {
       Tls::get_disabled_state();
 };
 
+// Throws the same with the name of our device in the place of Meta's.
+[[noreturn]] void rethrow_for_device(const c10::Error& error,
+                                     c10::DeviceIndex device) {
+  std::string text = describe_failure(error);
+  const std::string ours =
+      c10::Device(c10::DeviceType::PrivateUse1, device).str();
+  constexpr std::string_view kMeta = "meta";
+  for (size_t at = text.find(kMeta); at != std::string::npos;
+       at = text.find(kMeta, at + ours.size())) {
+    text.replace(at, kMeta.size(), ours);
+  }
+  rethrow_failure(text);
+  throw error;
+}
+
 template <typename Call>
 std::shared_ptr<const record::CallMetadata> call_meta(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    Call call) {
+    c10::DeviceIndex device, Call call) {
   MetaArguments meta;
   torch::jit::Stack stack;
   for (const c10::IValue& value : arguments) {
     stack.push_back(meta.convert(value));
   }
   const torch::jit::Stack before = stack;
-  {
+  try {
     const CleanDispatch clean;
     call(&stack);
+  } catch (const c10::NotImplementedError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    rethrow_for_device(error, device);
   }
   const auto metadata = read_results(info, stack);
   read_resizes(info, arguments, before, *metadata);
@@ -168,10 +188,11 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 }
 
 std::shared_ptr<const record::CallMetadata> infer_metadata(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    c10::DeviceIndex device) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
   try {
-    return call_meta(info, arguments, [&](torch::jit::Stack* stack) {
+    return call_meta(info, arguments, device, [&](torch::jit::Stack* stack) {
       info.meta->callBoxed(info.op, kMetaKeys, stack);
     });
   } catch (const c10::NotImplementedError&) {
@@ -181,11 +202,12 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
 }
 
 std::shared_ptr<const record::CallMetadata> guess_metadata(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    c10::DeviceIndex device) {
   if (!info.op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return nullptr;
   const PlainTorchFunction plain;
   try {
-    return call_meta(info, arguments, [&](torch::jit::Stack* stack) {
+    return call_meta(info, arguments, device, [&](torch::jit::Stack* stack) {
       info.op.redispatchBoxed(kMetaKeys, stack);
     });
   } catch (const std::exception&) {

@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <unordered_map>
@@ -20,16 +22,34 @@ namespace {
 
 using TensorVector = c10::SmallVector<at::Tensor, 4>;
 
-// Operators by the id of their name. Thread-safe.
-const c10::OperatorHandle& find_operator(const record::Reader& reader) {
-  static thread_local std::unordered_map<uint64_t, c10::OperatorHandle> known;
+// What the executor needs to know about an operator, found once. Immutable.
+struct Operator {
+  explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
+      : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
+    for (const c10::Argument& returned : op.schema().returns()) {
+      returns_new.push_back(!is_written_argument(returned));
+    }
+  }
+
+  const c10::OperatorHandle handle;
+  const uint64_t id;
+  const size_t argument_count;
+  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
+};
+
+// Looks the name up. Operators stay known for ever. Thread-safe.
+const Operator& look_up(const record::Reader& reader) {
+  static auto& mutex = *new std::mutex;
+  static auto& known =
+      *new std::unordered_map<uint64_t, std::unique_ptr<Operator>>;
   const uint64_t id = reader.header().operator_id;
-  const auto found = known.find(id);
-  if (C10_LIKELY(found != known.end())) return found->second;
   const std::string name(reader.name());
   if (record::id_of(name) != id) {
     throw std::invalid_argument("a malformed launch record: operator");
   }
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Operator>& entry = known[id];
+  if (entry != nullptr) return *entry;
   const size_t dot = name.find('.');
   const c10::OperatorName full(name.substr(0, dot), dot == std::string::npos
                                                         ? ""
@@ -38,16 +58,24 @@ const c10::OperatorHandle& find_operator(const record::Reader& reader) {
   if (!op.has_value()) {
     throw std::invalid_argument("the device has no operator " + name);
   }
-  return known.emplace(id, *op).first->second;
+  entry = std::make_unique<Operator>(*op, id);
+  return *entry;
+}
+
+const Operator& find_operator(const record::Reader& reader) {
+  // A thread's own memory of what it has used lately.
+  static thread_local std::array<const Operator*, 256> recent{};
+  const uint64_t id = reader.header().operator_id;
+  const Operator*& slot = recent[id % recent.size()];
+  if (C10_UNLIKELY(slot == nullptr || slot->id != id)) slot = &look_up(reader);
+  return *slot;
 }
 
 // The new tensors among the results, lists flattened.
-TensorVector new_tensors(const c10::FunctionSchema& schema,
-                         const torch::jit::Stack& stack) {
+TensorVector new_tensors(const Operator& op, const torch::jit::Stack& stack) {
   TensorVector tensors;
-  const auto& returns = schema.returns();
-  for (size_t i = 0; i < returns.size(); ++i) {
-    if (is_written_argument(returns[i])) continue;
+  for (size_t i = 0; i < op.returns_new.size(); ++i) {
+    if (!op.returns_new[i]) continue;
     const c10::IValue& value = stack[i];
     if (value.isTensor()) {
       if (value.toTensor().defined()) tensors.push_back(value.toTensor());
@@ -202,18 +230,17 @@ class WrittenArguments {
 // token, its arguments the results; then, for each resized argument, its number
 // and what it is like now.
 orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
-                             const c10::FunctionSchema& schema,
-                             const torch::jit::Stack& stack,
+                             const Operator& op, const torch::jit::Stack& stack,
                              const std::vector<Resized>& resized) {
   record::Writer writer(/*values_apart=*/false);
   writer.add_storage(0, 0);
   uint32_t count = 0;
-  for (size_t i = 0; i < schema.returns().size(); ++i) {
-    if (is_written_argument(schema.returns()[i])) continue;
+  for (size_t i = 0; i < op.returns_new.size(); ++i) {
+    if (!op.returns_new[i]) continue;
     describe(stack[i], writer);
     ++count;
   }
-  TensorVector tensors = new_tensors(schema, stack);
+  TensorVector tensors = new_tensors(op, stack);
   for (const Resized& argument : resized) {
     writer.add_int(argument.argument);
     describe(argument.tensor, writer);
@@ -228,28 +255,38 @@ orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
   return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
 }
 
-orError_t run_placed(const c10::OperatorHandle& op, Decoder& decoder,
-                     record::Reader& reader, torch::jit::Stack& stack) {
-  c10::SmallVector<Placement, 4> places;
-  record::Reader outputs = reader;  // its own cursor
+void call_cpu(const Operator& op, torch::jit::Stack& stack) {
+  op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+}
+
+using Places = c10::SmallVector<Placement, 4>;
+
+Places places_of(Decoder& decoder, record::Reader outputs, uint32_t count) {
+  Places places;
   record::TensorView view;
-  for (uint32_t i = 0; i < reader.header().output_count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     if (!outputs.next_output(&view)) {
       throw std::invalid_argument("a malformed launch record: output");
     }
-    const size_t bytes = reader.storage(view.storage).bytes;
+    const size_t bytes = outputs.storage(view.storage).bytes;
     places.push_back({decoder.data_of(view), bytes, bytes == 0});
   }
+  return places;
+}
+
+orError_t run_placed(const Operator& op, Decoder& decoder,
+                     record::Reader& reader, torch::jit::Stack& stack) {
+  Places places = places_of(decoder, reader, reader.header().output_count);
   {
     const PlacementScope scope(places);
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-    settle_all(decoder, reader, new_tensors(op.schema(), stack));
+    call_cpu(op, stack);
+    settle_all(decoder, reader, new_tensors(op, stack));
     stack.clear();
   }
   for (const Placement& place : places) {
     if (!place.claimed || place.bytes == 0) continue;
     abandon(place);
-    TORCH_INTERNAL_ASSERT(false, op.operator_name(),
+    TORCH_INTERNAL_ASSERT(false, op.handle.operator_name(),
                           " has kept memory of the device");
   }
   return orSuccess;
@@ -258,20 +295,20 @@ orError_t run_placed(const c10::OperatorHandle& op, Decoder& decoder,
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
-  const c10::OperatorHandle& op = find_operator(reader);
+  const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   Decoder decoder(ctx, reader, /*resizable=*/keep);
   torch::jit::Stack stack;
-  stack.reserve(reader.header().argument_count + 4);
+  stack.reserve(op.argument_count + 4);
   decoder.push_arguments(stack);
-  if (stack.size() != op.schema().arguments().size()) {
+  if (stack.size() != op.argument_count) {
     throw std::invalid_argument("a malformed launch record: argument count");
   }
   if (!keep) return run_placed(op, decoder, reader, stack);
-  const WrittenArguments written(op.schema(), stack);
-  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-  return reply_with_results(ctx, reader, op.schema(), stack, written.resized());
+  const WrittenArguments written(op.handle.schema(), stack);
+  call_cpu(op, stack);
+  return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {

@@ -66,7 +66,7 @@ class Words {
   }
 
   static constexpr size_t kOwnRoom = 96;
-  std::array<Word, kOwnRoom> own_;  // not initialised
+  alignas(16) std::array<Word, kOwnRoom> own_;  // not initialised
   std::unique_ptr<Word[]> heap_;
   Word* data_ = own_.data();
   size_t size_ = 0;

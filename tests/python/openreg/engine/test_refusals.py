@@ -119,44 +119,66 @@ def test_wrong_arguments_raise_at_the_call_what_the_cpu_raises(name):
     torch.openreg.synchronize()
 
 
-SHAPES = ["add", "matmul", "conv2d", "cat", "layer_norm", "mm of two dtypes", "topk"]
+# Without waiting: a call, and the sizes of its arguments.
+AT_ONCE: dict[str, tuple[Callable[..., object], list[tuple[int, ...]]]] = {
+    "add": (torch.add, [(3, 4), (3,)]),
+    "add in place": (Tensor.add_, [(4,), (3, 4)]),
+    "matmul": (torch.matmul, [(3, 4), (3, 4)]),
+    "mm of two dtypes": (lambda x, y: x @ y.double(), [(3, 4), (4, 2)]),
+    "mm of float and long": (lambda x, y: x @ y.long(), [(3, 4), (4, 2)]),
+    "bmm of two dtypes": (lambda x, y: x @ y.double(), [(1, 3, 4), (1, 4, 2)]),
+    "linear of two dtypes": (
+        lambda x, y: functional.linear(x, y.double()),
+        [(3, 4), (2, 4)],
+    ),
+    "conv2d": (functional.conv2d, [(1, 2, 5, 5), (3, 3, 3, 3)]),
+    "conv2d of two dtypes": (
+        lambda x, y: functional.conv2d(x, y.double()),
+        [(1, 2, 5, 5), (3, 2, 3, 3)],
+    ),
+    "cat": (lambda x, y: torch.cat([x, y]), [(3, 4), (3, 3)]),
+    "layer_norm": (lambda x: functional.layer_norm(x, (3,)), [(3, 4)]),
+    "softmax": (lambda x: functional.softmax(x, 5), [(3, 4)]),
+    "softmax of long": (lambda x: functional.softmax(x.long(), 0), [(3, 4)]),
+    "gather dtype": (lambda x: x.gather(0, x), [(3, 4)]),
+    "index_select dtype": (lambda x: x.index_select(0, x[0]), [(3, 4)]),
+    "index by floats": (lambda x: x[x], [(3, 4)]),
+    "embedding dtype": (functional.embedding, [(2,), (3, 4)]),
+    "cross_entropy": (
+        lambda x, y: functional.cross_entropy(x, y.long()),
+        [(3, 4), (2,)],
+    ),
+    "max_pool2d": (lambda x: functional.max_pool2d(x, 3), [(1, 1, 2, 2)]),
+    "batch_norm": (functional.batch_norm, [(2, 3), (4,), (4,)]),
+    "topk": (lambda x: x.topk(9), [(3, 4)]),
+    "mean of long": (lambda x: x.long().mean(), [(3, 4)]),
+    "masked_fill": (lambda x: x.masked_fill(x, 1.0), [(3, 4)]),
+    "scatter of two dtypes": (
+        lambda x: x.scatter(0, x.long(), x.double()),
+        [(3, 4)],
+    ),
+    "foreach": (lambda x, y: torch._foreach_add([x], [y]), [(3, 4), (5,)]),
+    "bitwise_and": (lambda x: x & 1, [(3, 4)]),
+    "cholesky": (torch.linalg.cholesky, [(3, 4)]),
+    "dropout": (lambda x: functional.dropout(x, 1.5), [(3, 4)]),
+    "bernoulli_": (lambda x: x.bernoulli_(1.5), [(3, 4)]),
+}
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_wrong_shapes_raise_behind_a_held_stream_without_waiting(gate, watch, name):
-    """The arguments are made first, since copying them waits."""
-    arguments: list[Tensor] = []
-
-    class Recorder(torch.overrides.TorchFunctionMode):
-        """Hands out prepared tensors for those that the program moves."""
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            if func is torch.Tensor.to and args[1] == DEVICE:
-                return next(prepared)
-            return func(*args, **(kwargs or {}))
-
-    class Collector(torch.overrides.TorchFunctionMode):
-        """Notes the tensors that the program moves to the device."""
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            if func is torch.Tensor.to and args[1] == DEVICE:
-                arguments.append(result)
-            return result
-
-    with Collector():
-        expected = failure_of(lambda: WRONG[name](DEVICE))
-    prepared = iter(arguments)
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_refusal_does_not_wait_for_a_held_stream(gate, watch, name):
+    call, sizes = AT_ONCE[name]
+    expected = failure_of(lambda: call(*(numbers(*size) for size in sizes)))
+    arguments = [floats(DEVICE, *size) for size in sizes]
     errors: list[Exception] = []
-
-    def work() -> None:
-        with Recorder():
-            errors.append(failure_of(lambda: WRONG[name](DEVICE)))
-
     gate.hold()
-    assert watch.returns(work)
+    returned = watch.returns(
+        lambda: errors.append(failure_of(lambda: call(*arguments)))
+    )
+    gate.open()
+    watch.finish()
     assert type(errors[0]) is type(expected)
-    assert str(errors[0]) == str(expected)
+    assert returned
 
 
 # Two devices

@@ -224,9 +224,8 @@ bool Encoder::add(c10::IValue& value, size_t index) {
 
 bool Encoder::encode(std::span<c10::IValue> arguments) {
   if (!find_device(arguments)) return false;
-  const auto& declared = info_.op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (info_.is_random && declared[i].name() == "generator") {
+    if (static_cast<int>(i) == info_.generator) {
       add_generator(arguments[i]);
     } else if (!add(arguments[i], i)) {
       return false;

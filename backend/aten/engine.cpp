@@ -160,7 +160,11 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
 void resize_outputs(const record::CallMetadata& metadata,
                     std::span<const c10::IValue> arguments) {
   for (const record::CallMetadata::Resize& resize : metadata.resizes) {
-    arguments[resize.argument].toTensor().resize_(resize.sizes);
+    const at::Tensor& tensor = arguments[resize.argument].toTensor();
+    tensor.resize_(resize.sizes);
+    // As dense as resize_ makes it, but in the order that the kernel chose.
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes,
+                                                        resize.strides);
   }
 }
 
@@ -232,7 +236,8 @@ Reply read_reply(const OperatorInfo& info, record::Reader& reader) {
                           tensor.tag == record::Tag::kTensor);
     reply.metadata.resizes.push_back(
         {static_cast<uint32_t>(argument.integer),
-         {tensor.tensor.sizes.begin(), tensor.tensor.sizes.end()}});
+         {tensor.tensor.sizes.begin(), tensor.tensor.sizes.end()},
+         {tensor.tensor.strides.begin(), tensor.tensor.strides.end()}});
   }
   TORCH_INTERNAL_ASSERT(reader.at_end(), "the device's reply is too long");
   return reply;
@@ -262,6 +267,29 @@ Outputs fetch(const Reply& reply, const OperatorInfo& info,
   return outputs;
 }
 
+// Calls of the same kind, but for sizes, are known to be good.
+uint64_t signature_id(const OperatorInfo& info) { return ~info.id; }
+
+bool is_checked(const OperatorInfo& info, Encoder& encoder, uint64_t settings) {
+  record::Words signature;
+  encoder.writer().write_signature(&signature);
+  return cache().find(signature_id(info), settings, signature.view()) !=
+         nullptr;
+}
+
+// The call was good; what it gives is worth keeping unless it has resized.
+void remember(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
+              const Metadata& metadata) {
+  static const auto& good =
+      *new Metadata(std::make_shared<record::CallMetadata>());
+  record::Words signature;
+  encoder.writer().write_signature(&signature);
+  cache().insert(signature_id(info), settings, signature.view(), good);
+  if (!metadata->resizes.empty()) return;
+  cache().insert(info.id, context_of(encoder.writer(), settings),
+                 encoder.writer().key(), metadata);
+}
+
 void run_synchronously(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings, bool is_cacheable,
                        torch::jit::Stack* stack) {
@@ -283,31 +311,29 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   }
   Outputs outputs = fetch(reply, info, arguments_of(info, *stack),
                           encoder.device(), settings);
-  if (is_cacheable && reply.metadata.resizes.empty()) {
-    cache().insert(info.id, context_of(encoder.writer(), settings),
-                   encoder.writer().key(),
-                   std::make_shared<record::CallMetadata>(reply.metadata));
+  if (is_cacheable) {
+    remember(info, encoder, settings,
+             std::make_shared<record::CallMetadata>(reply.metadata));
   }
   give_results(info, reply.metadata, std::move(outputs), stack);
 }
 
-// The outputs' metadata, from the cache or from Meta; null if only the operator
-// itself can tell, or if asking it means no waiting for others.
+// The outputs' metadata; null if the operator shall be run for it. See Note
+// [How an operator runs].
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings,
                        std::span<const c10::IValue> arguments) {
-  const uint64_t context = context_of(encoder.writer(), settings);
-  const std::span<const record::Word> key = encoder.writer().key();
-  Metadata metadata = cache().find(info.id, context, key);
-  if (metadata != nullptr) return metadata;
-  metadata = infer_metadata(info, arguments, encoder.device());
+  Metadata metadata = cache().find(
+      info.id, context_of(encoder.writer(), settings), encoder.writer().key());
+  if (C10_LIKELY(metadata != nullptr)) return metadata;
+  if (is_checked(info, encoder, settings)) {
+    metadata = infer_metadata(info, arguments, encoder.device());
+  }
   if (metadata == nullptr &&
       !getCurrentOpenRegStream(encoder.device()).query()) {
-    metadata = guess_metadata(info, arguments, encoder.device());
+    metadata = rehearse(info, arguments);
   }
-  if (metadata != nullptr && metadata->resizes.empty()) {
-    cache().insert(info.id, context, key, metadata);
-  }
+  if (metadata != nullptr) remember(info, encoder, settings, metadata);
   return metadata;
 }
 
@@ -346,7 +372,12 @@ void launch_prepared(const OperatorInfo& info,
   Encoder encoder(info);
   TORCH_INTERNAL_ASSERT(encoder.encode(arguments));
   const DeviceScope scope(encoder.device());
-  launch_record(Kernel::kRunOperator, info, encoder, current_settings());
+  const uint64_t settings = current_settings();
+  if (!is_checked(info, encoder, settings)) {
+    const Metadata metadata = rehearse(info, arguments);
+    if (metadata != nullptr) remember(info, encoder, settings, metadata);
+  }
+  launch_record(Kernel::kRunOperator, info, encoder, settings);
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 

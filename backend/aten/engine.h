@@ -16,9 +16,10 @@ namespace torch_openreg {
 // The host writes the arguments into a record and finds out what the outputs
 // will look like:
 //   - from the cache, if the same kind of call was made before;
-//   - else from PyTorch's Meta kernel, if there is one in C++;
-//   - else by running the operator and waiting for it, once; but if the stream
-//     is busy, from the Meta kernel in Python.
+//   - else from PyTorch's Meta kernel, if there is one in C++ and a call was
+//     good that differs only in sizes (Meta checks less than the operator);
+//   - else by running the operator on the device and waiting for it; but if the
+//     stream is busy, by running it on the host on zeros.
 // Unless it has run the operator, it allocates the outputs, launches the record
 // on the current stream and returns; the executor makes the CPU's kernel write
 // to where the outputs are. Data-dependent operators always take the third way.

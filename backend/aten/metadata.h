@@ -1,4 +1,4 @@
-// What an operator's outputs will look like, found without running it.
+// What an operator's outputs will look like, found without the device.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -11,18 +11,18 @@
 
 namespace torch_openreg {
 
-// Asks PyTorch's Meta kernel. Null if there is none in C++ or it cannot tell.
-// Throws what that throws for bad arguments: PyTorch's own errors, with the
-// name of `device`.
+// Asks PyTorch's Meta kernel, which is quick, but checks less than the operator
+// itself. Null if there is none in C++ or it cannot tell. Throws what that
+// throws for bad arguments: PyTorch's own errors, with the name of `device`.
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device);
 
-// The same by PyTorch's Meta kernel in Python, which takes the interpreter's
-// lock and a hundred times as long. Null if there is none or it fails.
-std::shared_ptr<const record::CallMetadata> guess_metadata(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    c10::DeviceIndex device);
+// Runs the operator on the host, on zeros in the place of the data. Throws what
+// it throws for bad arguments. Null if only the data can tell whether the call
+// is good, or if the host has no memory for it.
+std::shared_ptr<const record::CallMetadata> rehearse(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments);
 
 // The words for an output like `tensor`.
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,

@@ -32,6 +32,11 @@ constexpr std::array<std::string_view, 8> kDataDependent = {
     "aten::_padded_dense_to_jagged_forward",
     "aten::_nested_tensor_from_mask"};
 
+// Parts of the names of operators that refuse some data, zeros perhaps.
+constexpr std::array<std::string_view, 10> kRefusingData = {
+    "linalg", "cholesky",       "lu_solve",      "inverse",     "triangular",
+    "lstsq",  "segment_reduce", "_assert_async", "multinomial", "ctc_loss"};
+
 // Operators that compute far more than they read.
 constexpr std::array<std::string_view, 16> kHeavy = {
     "aten::mm",
@@ -128,7 +133,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     const c10::AliasInfo* const alias = argument.alias_info();
     written.push_back(alias != nullptr && alias->isWrite());
     is_carryable = is_carryable && is_carryable_type(*argument.type());
-    is_random = is_random || argument.name() == "generator";
+    if (argument.name() == "generator") {
+      generator = static_cast<int>(written.size()) - 1;
+    }
   }
   for (const c10::Argument& returned : schema.returns()) {
     aliased.push_back(aliased_argument(schema, returned));
@@ -136,7 +143,11 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
-  is_random = is_random || op.hasTag(at::Tag::nondeterministic_seeded);
+  is_random = generator >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
+  may_refuse_data =
+      std::ranges::any_of(kRefusingData, [&](std::string_view part) {
+        return base.find(part) != std::string::npos;
+      });
   is_pointwise = op.hasTag(at::Tag::pointwise) ||
                  base.starts_with("aten::_foreach_") ||
                  base.starts_with("aten::_fused_");

@@ -29,8 +29,10 @@ struct OperatorInfo {
   bool is_carryable = true;   // a record can hold its arguments and results
   bool is_pointwise = false;  // numbers don't decide metadata
   bool is_random = false;
-  bool is_heavy = false;        // takes long even on few elements
-  bool is_synchronous = false;  // data decides the results' metadata
+  int generator = -1;            // which argument it is
+  bool is_heavy = false;         // takes long even on few elements
+  bool is_synchronous = false;   // data decides the results' metadata
+  bool may_refuse_data = false;  // zeros may be a bad argument of it
   bool takes_host_indices = false;
 
   // What tells the outputs' metadata, unless it has turned out that it can't.

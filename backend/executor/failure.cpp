@@ -9,6 +9,9 @@ namespace torch_openreg {
 
 namespace {
 
+// Between what went wrong and the call.
+constexpr std::string_view kCallMark = "\n  in ";
+
 constexpr c10::SourceLocation kOnDevice{"kernel", "openreg", 0};
 
 template <typename Error>
@@ -43,10 +46,12 @@ constexpr std::array kKinds = {
 
 }  // namespace
 
-std::string describe_failure(const std::exception& error) {
+std::string describe_failure(const std::exception& error,
+                             std::string_view call) {
   const auto* const known = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
+  std::string text =
       known != nullptr ? known->what_without_backtrace() : error.what();
+  if (!call.empty()) text.append(kCallMark).append(call);
   for (const Kind& kind : kKinds) {
     if (kind.matches(error)) return std::string(kind.name) + ": " + text;
   }
@@ -58,7 +63,8 @@ void rethrow_failure(std::string_view text) {
     const std::string prefix = std::string(kind.name) + ": ";
     const size_t start = text.find(prefix);
     if (start == std::string_view::npos) continue;
-    kind.raise(std::string(text.substr(start + prefix.size())));
+    const std::string_view message = text.substr(start + prefix.size());
+    kind.raise(std::string(message.substr(0, message.rfind(kCallMark))));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "backend/executor/copy_kernel.h"
 #include "backend/executor/decode.h"
+#include "backend/executor/describe.h"
 #include "backend/executor/failure.h"
 #include "backend/executor/generators.h"
 #include "backend/executor/operators.h"
@@ -19,9 +20,10 @@ using namespace torch_openreg;
 
 namespace {
 
-// Runs `body` and turns what it throws into a failure of the kernel.
-template <typename Body>
-orError_t guarded(orKernelContext* ctx, Body body) {
+// Runs `body` and turns what it throws into a failure of the kernel, which
+// `describe` names.
+template <typename Body, typename Describe>
+orError_t guarded(orKernelContext* ctx, Body body, Describe describe) {
   try {
     return body();
   } catch (const IllegalAddress&) {
@@ -32,20 +34,26 @@ orError_t guarded(orKernelContext* ctx, Body body) {
     return orKernelFail(ctx, orErrorOutOfMemory, "no host memory");
   } catch (const std::exception& error) {
     return orKernelFail(ctx, orErrorLaunchFailure,
-                        describe_failure(error).c_str());
+                        describe_failure(error, describe()).c_str());
   }
+}
+
+template <typename Body>
+orError_t guarded(orKernelContext* ctx, Body body) {
+  return guarded(ctx, body, [] { return std::string(); });
 }
 
 template <typename Run>
 orError_t with_record(orKernelContext* ctx, Run run) {
-  return guarded(ctx, [&]() -> orError_t {
-    record::Reader reader({static_cast<const record::Word*>(ctx->args),
-                           ctx->size / sizeof(record::Word)});
-    if (ctx->size % sizeof(record::Word) != 0 || !reader.open()) {
-      throw std::invalid_argument("a malformed launch record");
-    }
-    return run(ctx, reader);
-  });
+  record::Reader reader({static_cast<const record::Word*>(ctx->args),
+                         ctx->size / sizeof(record::Word)});
+  if (ctx->size % sizeof(record::Word) != 0 || !reader.open()) {
+    return orKernelFail(ctx, orErrorInvalidValue, "a malformed launch record");
+  }
+  record::Reader from_start = reader;
+  return guarded(
+      ctx, [&] { return run(ctx, reader); },
+      [&] { return describe_call(from_start); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "backend/executor/operators.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
 
 #include <array>
@@ -277,18 +278,15 @@ Places places_of(Decoder& decoder, record::Reader outputs, uint32_t count) {
 orError_t run_placed(const Operator& op, Decoder& decoder,
                      record::Reader& reader, torch::jit::Stack& stack) {
   Places places = places_of(decoder, reader, reader.header().output_count);
-  {
-    const PlacementScope scope(places);
-    call_cpu(op, stack);
-    settle_all(decoder, reader, new_tensors(op, stack));
-    stack.clear();
-  }
-  for (const Placement& place : places) {
-    if (!place.claimed || place.bytes == 0) continue;
-    abandon(place);
-    TORCH_INTERNAL_ASSERT(false, op.handle.operator_name(),
-                          " has kept memory of the device");
-  }
+  const PlacementScope scope(places);
+  // Results may lie in placements: they go before the scope ends, also when the
+  // kernel fails.
+  const auto clear = c10::make_scope_exit([&] { stack.clear(); });
+  call_cpu(op, stack);
+  settle_all(decoder, reader, new_tensors(op, stack));
+  stack.clear();
+  TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
+                        " has kept memory of the device");
   return orSuccess;
 }
 

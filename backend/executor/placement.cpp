@@ -86,13 +86,23 @@ PlacementScope::PlacementScope(std::span<Placement> given) {
   placements = given;
 }
 
-PlacementScope::~PlacementScope() { placements = {}; }
+PlacementScope::~PlacementScope() {
+  if (C10_UNLIKELY(has_claimed(placements))) {
+    Strays& kept = strays();
+    const std::lock_guard lock(kept.mutex);
+    for (const Placement& placement : placements) {
+      if (!placement.claimed || placement.bytes == 0) continue;
+      kept.data.push_back(placement.data);
+      kept.count.fetch_add(1, std::memory_order_release);
+    }
+  }
+  placements = {};
+}
 
-void abandon(const Placement& placement) {
-  Strays& kept = strays();
-  const std::lock_guard lock(kept.mutex);
-  kept.data.push_back(placement.data);
-  kept.count.fetch_add(1, std::memory_order_release);
+bool has_claimed(std::span<const Placement> all) {
+  return std::ranges::any_of(all, [](const Placement& placement) {
+    return placement.claimed && placement.bytes != 0;
+  });
 }
 
 }  // namespace torch_openreg

@@ -22,7 +22,9 @@ struct Placement {
 // speed.
 
 // Makes placements available on this thread; scopes don't nest. The first one
-// puts the placing allocator in front of the CPU allocator of the process.
+// puts the placing allocator in front of the CPU allocator of the process. A
+// placement that is still claimed at the end was kept, as a cache would: its
+// release, whenever and wherever that is, does not reach the allocator.
 class PlacementScope {
  public:
   explicit PlacementScope(std::span<Placement> placements);
@@ -31,8 +33,7 @@ class PlacementScope {
   PlacementScope& operator=(const PlacementScope&) = delete;
 };
 
-// Notes that a kernel has kept `placement` beyond its end, as a cache would:
-// its release, whenever and wherever that is, must not reach the allocator.
-void abandon(const Placement& placement);
+// Whether somebody holds one of them.
+bool has_claimed(std::span<const Placement> placements);
 
 }  // namespace torch_openreg

@@ -35,6 +35,7 @@ struct CallMetadata {
   struct Resize {
     uint32_t argument;
     std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
   };
   std::vector<Resize> resizes;
 };

@@ -78,6 +78,52 @@ uint32_t Writer::add_storage(uint64_t address, uint64_t bytes) {
   return static_cast<uint32_t>(storages_.size() / 2 - 1);
 }
 
+void Writer::write_signature(Words* signature) const {
+  std::span<const Word> rest = key();
+  while (!rest.empty()) {
+    const FirstWord first = FirstWord::unpack(rest[0]);
+    signature->push(rest[0]);
+    rest = rest.subspan(1);
+    const size_t body = body_words(first);
+    if (first.tag != Tag::kTensor) signature->append(rest.first(body));
+    rest = rest.subspan(body);
+  }
+}
+
+// How many words of the arguments follow the first one, elements of lists of
+// arguments not counted.
+size_t Writer::body_words(const FirstWord& first) const {
+  const size_t values = values_apart_ ? 0 : 1;
+  switch (first.tag) {
+    case Tag::kTensor:
+      return 2 * size_t{first.dimensions};
+    case Tag::kInt:
+      return 1;
+    case Tag::kFloat:
+    case Tag::kGenerator:
+      return values;
+    case Tag::kComplex:
+    case Tag::kHostValue:
+      return 2 * values;
+    case Tag::kString:
+      return (first.number + sizeof(Word) - 1) / sizeof(Word);
+    case Tag::kIntList:
+    case Tag::kBoolList:
+      return first.number;
+    case Tag::kFloatList:
+      return first.number * values;
+    case Tag::kNone:
+    case Tag::kUndefined:
+    case Tag::kBool:
+    case Tag::kDevice:
+    case Tag::kTensorList:
+    case Tag::kOptionalTensorList:
+    case Tag::kScalarList:
+      return 0;
+  }
+  return 0;
+}
+
 void Writer::add_output(std::span<const Word> tensor, uint64_t address,
                         uint64_t bytes) {
   FirstWord first = FirstWord::unpack(tensor[0]);

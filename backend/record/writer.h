@@ -59,6 +59,9 @@ class Writer {
 
   // The arguments so far: what decides the metadata of the outputs.
   std::span<const Word> key() const { return arguments_.view(); }
+  // The same without sizes and strides: calls that differ only in those are
+  // checked alike, but for what depends on them.
+  void write_signature(Words* signature) const;
   // The offsets of the tensors so far, which decide only whether tensors of one
   // storage overlap.
   std::span<const Word> offsets() const { return offsets_.view(); }
@@ -75,6 +78,7 @@ class Writer {
               uint16_t flags, uint32_t argument_count, Words* record) const;
 
  private:
+  size_t body_words(const FirstWord& first) const;
   void first(Tag tag, uint32_t number = 0, uint8_t dtype = 0, uint8_t flags = 0,
              uint8_t dimensions = 0) {
     arguments_.push(FirstWord{tag, dtype, flags, dimensions, number}.pack());

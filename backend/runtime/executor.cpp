@@ -63,8 +63,10 @@ LoadedExecutor& executor_of(c10::DeviceIndex device) {
 // exception that it threw.
 void check_launch(orError_t code) {
   if (C10_LIKELY(code == orSuccess)) return;
-  if (code == orErrorLaunchFailure) {
-    const std::string message = orGetLastErrorMessage();
+  const std::string message = orGetLastErrorMessage();
+  const bool is_own =
+      message.find(OPENREG_EARLIER_FAILURE) == std::string::npos;
+  if (code == orErrorLaunchFailure && is_own) {
     orGetLastError();
     rethrow_failure(message);
   }

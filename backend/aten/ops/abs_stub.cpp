@@ -30,7 +30,6 @@ const OperatorInfo& kAbsOut = *new OperatorInfo(
 // a launch, on the current stream. A vendor would launch a kernel of the chip;
 // ours is the CPU's loop, which the executor finds behind abs.out.
 void abs_kernel(at::TensorIteratorBase& iter) {
-  if (iter.numel() == 0) return;
   std::array<c10::IValue, 2> arguments = {iter.input(0), iter.output(0)};
   launch_prepared(kAbsOut, arguments);
 }

@@ -32,7 +32,7 @@ TORCH_LIBRARY_IMPL(openreg, Meta, m) {
 
 // There is no formula for the gradient: the forward works with inputs that need
 // one, and a backward that comes this way raises. Without this, it would warn
-// and go on as if the operator had not been there.
+// and leave those inputs without a gradient.
 TORCH_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
   m.impl("custom_abs", torch::autograd::autogradNotImplementedFallback());
 }

@@ -12,34 +12,30 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Returns its input. PyTorch makes that a view of it, with a history.
-struct ReturnsSelf : torch::autograd::Function<ReturnsSelf> {
-  static at::Tensor forward(AutogradContext* /*ctx*/, const at::Tensor& input) {
-    return input;
-  }
-  static variable_list backward(AutogradContext* /*ctx*/,
-                                const variable_list& gradients) {
-    return {gradients[0] * 0.5};
-  }
-};
-
-// Returns another tensor with the same memory, which the schema has to say.
-struct Aliasing : torch::autograd::Function<Aliasing> {
-  static at::Tensor forward(AutogradContext* /*ctx*/, const at::Tensor& input) {
-    return input.view_as(input);
-  }
-  static variable_list backward(AutogradContext* /*ctx*/,
-                                const variable_list& gradients) {
-    return {gradients[0] * 0.5};
-  }
-};
-
+// Returns its input itself; with autograd, PyTorch makes a view of it, which
+// gets the history.
 at::Tensor returns_self(const at::Tensor& input) { return input; }
+
+// Returns another tensor with the same memory: its schema has to say so.
 at::Tensor aliasing(const at::Tensor& input) { return input.view_as(input); }
 
-template <typename Function>
+// What `compute` does, and its gradient. What the backward needs of the forward
+// would be kept in the context: ctx->save_for_backward({input}).
+template <at::Tensor (*compute)(const at::Tensor&)>
+struct HalvesGradient : torch::autograd::Function<HalvesGradient<compute>> {
+  static at::Tensor forward(AutogradContext* /*ctx*/, const at::Tensor& input) {
+    return compute(input);
+  }
+  // One gradient for each argument of forward.
+  static variable_list backward(AutogradContext* /*ctx*/,
+                                const variable_list& gradients) {
+    return {gradients[0].mul(0.5)};
+  }
+};
+
+template <at::Tensor (*compute)(const at::Tensor&)>
 at::Tensor with_gradient(const at::Tensor& input) {
-  return Function::apply(input);
+  return HalvesGradient<compute>::apply(input);
 }
 
 TORCH_LIBRARY_FRAGMENT(openreg, m) {
@@ -50,8 +46,8 @@ TORCH_LIBRARY_FRAGMENT(openreg, m) {
 // With autograd. The key covers every device: a formula is not a device's.
 TORCH_LIBRARY_IMPL(openreg, Autograd, m) {
   m.impl("custom_autograd_fn_returns_self",
-         TORCH_FN(with_gradient<ReturnsSelf>));
-  m.impl("custom_autograd_fn_aliasing", TORCH_FN(with_gradient<Aliasing>));
+         TORCH_FN(with_gradient<returns_self>));
+  m.impl("custom_autograd_fn_aliasing", TORCH_FN(with_gradient<aliasing>));
 }
 
 // Without autograd: in torch.inference_mode() the kernels above are passed by.

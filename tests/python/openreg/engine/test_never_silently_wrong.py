@@ -204,6 +204,22 @@ def test_a_bad_number_raises_at_the_call_behind_a_held_stream(gate, watch, name)
     assert returned
 
 
+@pytest.mark.parametrize("operation", [torch._foreach_add, torch._foreach_mul])
+def test_outputs_of_one_size_are_not_mixed_up(operation):
+    """Temporaries of a conversion have their size too."""
+    for dtypes in itertools.permutations([torch.bool, torch.int64, torch.float64]):
+        for _ in range(3):
+            assert_as_on_the_cpu(
+                lambda d, types=dtypes: operation(
+                    [
+                        torch.tensor([index + 2, index], device=d).to(dtype)
+                        for index, dtype in enumerate(types)
+                    ],
+                    3,
+                )
+            )
+
+
 # Random numbers
 
 

@@ -142,6 +142,9 @@ def test_out_that_does_not_fit_is_refused_as_on_the_cpu(program):
         lambda x: x.expand(3, 10).add_(1),
         lambda x: x[:1].expand(4).scatter_(0, x[:2].long() * 0, 1.0),
         lambda x: x[:1].expand(4).copy_(x[4:8]),
+        lambda x: x[1:4].copy_(x[:3]),
+        lambda x: x.copy_(x[2]),
+        lambda x: x[:1].view(1, 1).copy_(x[:1]),
         lambda x: x[:1].expand(4).normal_(),
         lambda x: torch.exp(x[:9].view(3, 3), out=x[:9].view(3, 3).t()),
         lambda x: (

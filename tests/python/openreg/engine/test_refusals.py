@@ -162,6 +162,10 @@ AT_ONCE: dict[str, tuple[Callable[..., object], list[tuple[int, ...]]]] = {
     "cholesky": (torch.linalg.cholesky, [(3, 4)]),
     "dropout": (lambda x: functional.dropout(x, 1.5), [(3, 4)]),
     "bernoulli_": (lambda x: x.bernoulli_(1.5), [(3, 4)]),
+    "overlap of index_put_": (
+        lambda x: x.index_put_((x[0].long() * 0,), x[0]),
+        [(3, 4)],
+    ),
 }
 
 

@@ -40,6 +40,8 @@ def images(device: str, *shape: int) -> Tensor:
         lambda d: floats(d, 4)[torch.empty(0, dtype=torch.long, device=d)],
         lambda d: floats(d, 3, 0, 2).prod(2),
         lambda d: floats(d, 0).mean(),
+        lambda d: floats(d, 0).index_add_(0, floats(d, 0).long(), floats(d, 0)),
+        lambda d: floats(d, 4)[::2][:0].flip(0),
         lambda d: torch.zeros(0, device=d).tolist(),
         lambda d: torch.tensor(3.0, device=d).sum(),
         lambda d: torch.tensor(3.0, device=d).softmax(0),

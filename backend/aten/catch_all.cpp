@@ -21,8 +21,9 @@ constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 // Operators that PyTorch would take apart on the host, or send to a backend by
 // another name, but that are better carried whole: one record, and the CPU's
 // own choice of algorithm.
-constexpr std::array<std::string_view, 3> kCarriedWhole = {
-    "aten::convolution", "aten::convolution_backward", "aten::_convolution"};
+constexpr std::array<std::string_view, 4> kCarriedWhole = {
+    "aten::convolution", "aten::convolution_backward", "aten::_convolution",
+    "aten::kaiser_window"};
 
 class CatchAll final : public c10::OperatorKernel {
  public:

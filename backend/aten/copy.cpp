@@ -180,7 +180,7 @@ void copy_tensor(const at::Tensor& dst, const at::Tensor& src,
   }
   if (!dst.is_cpu() && !src.is_cpu()) {
     if (dst.device() != src.device()) return copy_between_devices(dst, from);
-    at::assert_no_partial_overlap(dst, from);
+    at::assert_no_partial_overlap(dst, src);
     return copy_on_device(dst, from);
   }
   if (dst.is_cpu()) return copy_to_host(dst, from, non_blocking);

@@ -318,6 +318,18 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   give_results(info, reply.metadata, std::move(outputs), stack);
 }
 
+// What a call of a new kind gives. Meta alone refuses what lies on several
+// devices, the operator itself all else.
+Metadata check_and_rehearse(const OperatorInfo& info, Encoder& encoder,
+                            std::span<const c10::IValue> arguments) {
+  const Metadata inferred = infer_metadata(info, arguments, encoder.device());
+  Metadata metadata = rehearse(info, arguments);
+  const bool is_wrong =
+      inferred != nullptr && metadata != nullptr && !(*inferred == *metadata);
+  if (is_wrong) info.is_meta_usable.store(false, std::memory_order_relaxed);
+  return metadata;
+}
+
 // The outputs' metadata; null if the operator shall be run for it. See Note
 // [How an operator runs].
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
@@ -329,9 +341,8 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
   if (is_checked(info, encoder, settings)) {
     metadata = infer_metadata(info, arguments, encoder.device());
   }
-  if (metadata == nullptr &&
-      !getCurrentOpenRegStream(encoder.device()).query()) {
-    metadata = rehearse(info, arguments);
+  if (metadata == nullptr) {
+    metadata = check_and_rehearse(info, encoder, arguments);
   }
   if (metadata != nullptr) remember(info, encoder, settings, metadata);
   return metadata;

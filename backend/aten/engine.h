@@ -18,11 +18,12 @@ namespace torch_openreg {
 //   - from the cache, if the same kind of call was made before;
 //   - else from PyTorch's Meta kernel, if there is one in C++ and a call was
 //     good that differs only in sizes (Meta checks less than the operator);
-//   - else by running the operator on the device and waiting for it; but if the
-//     stream is busy, by running it on the host on zeros.
-// Unless it has run the operator, it allocates the outputs, launches the record
-// on the current stream and returns; the executor makes the CPU's kernel write
-// to where the outputs are. Data-dependent operators always take the third way.
+//   - else from a rehearsal: it runs the operator itself, on zeros. That also
+//     raises the CPU's errors for bad arguments, at the call.
+// Then it allocates the outputs, launches the record on the current stream and
+// returns; the executor makes the CPU's kernel write to where the outputs are.
+// Where data decides what the outputs look like, or a rehearsal can't tell, the
+// operator is run on the device and waited for.
 // What a record can't carry goes to the copying fallback.
 
 // Takes the arguments from the stack and leaves the results. Thread-safe.

@@ -61,8 +61,8 @@ void read_resizes(const OperatorInfo& info,
 template <typename Call>
 std::shared_ptr<const record::CallMetadata> try_out(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    c10::DeviceType where, Call call) {
-  StandIns stand_ins(where);
+    c10::DeviceType where, bool ones, Call call) {
+  StandIns stand_ins(where, ones);
   torch::jit::Stack stack;
   for (const c10::IValue& value : arguments) {
     stack.push_back(stand_ins.convert(value));
@@ -113,11 +113,12 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     c10::DeviceIndex device) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
   try {
-    return try_out(
-        info, arguments, c10::DeviceType::Meta, [&](torch::jit::Stack* stack) {
-          info.meta->callBoxed(
-              info.op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
-        });
+    return try_out(info, arguments, c10::DeviceType::Meta, /*ones=*/false,
+                   [&](torch::jit::Stack* stack) {
+                     info.meta->callBoxed(
+                         info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
+                         stack);
+                   });
   } catch (const c10::NotImplementedError&) {
     info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
@@ -130,7 +131,7 @@ std::shared_ptr<const record::CallMetadata> rehearse(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   const at::DisableRecordFunctionGuard no_profiling;
   try {
-    return try_out(info, arguments, c10::DeviceType::CPU,
+    return try_out(info, arguments, c10::DeviceType::CPU, info.may_refuse_data,
                    [&](torch::jit::Stack* stack) {
                      if (info.generator >= 0) {
                        (*stack)[static_cast<size_t>(info.generator)] =
@@ -141,11 +142,11 @@ std::shared_ptr<const record::CallMetadata> rehearse(
                    });
   } catch (const std::bad_alloc&) {
     return nullptr;
-  } catch (const c10::LinAlgError&) {
-    return nullptr;  // the zeros' fault
   } catch (const c10::Error&) {
-    if (info.may_refuse_data) return nullptr;
-    throw;
+    if (!info.may_refuse_data) throw;
+    // The data's fault, perhaps. Without outputs there is nothing to tell.
+    return info.returns_new ? nullptr
+                            : std::make_shared<record::CallMetadata>();
   }
 }
 

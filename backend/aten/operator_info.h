@@ -25,6 +25,7 @@ struct OperatorInfo {
   std::vector<bool> written;
   // By return: the argument that it is, or -1.
   std::vector<int> aliased;
+  bool returns_new = false;  // some return is no argument
 
   bool is_carryable = true;   // a record can hold its arguments and results
   bool is_pointwise = false;  // numbers don't decide metadata

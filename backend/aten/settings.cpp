@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -22,6 +23,7 @@ uint64_t current_settings() {
   settings.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
   settings.fill_uninitialized = context.deterministicFillUninitializedMemory();
   settings.mkldnn = context.userEnabledMkldnn();
+  settings.gradients = c10::GradMode::is_enabled();
 #if defined(__SSE2__)
   settings.flush_denormals = _MM_GET_FLUSH_ZERO_MODE() == _MM_FLUSH_ZERO_ON;
 #endif

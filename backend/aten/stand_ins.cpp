@@ -7,6 +7,8 @@
 #include <new>
 #include <optional>
 
+#include "backend/executor/clean_dispatch.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -61,6 +63,10 @@ at::Tensor StandIns::convert(const at::Tensor& tensor) {
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     impl.set_wrapped_number(true);
   }
+  if (ones_ && result.is_floating_point()) {
+    const CleanDispatch clean;
+    result.fill_(1);
+  }
   return result;
 }
 
@@ -69,10 +75,12 @@ const c10::Storage& StandIns::storage(const c10::Storage& real) {
     if (known == real.unsafeGetStorageImpl()) return stand_in;
   }
   c10::StorageImpl* const impl = real.unsafeGetStorageImpl();
-  c10::DataPtr data =
-      where_ == c10::DeviceType::Meta
-          ? c10::DataPtr(const_cast<void*>(impl->data()), c10::Device(where_))
-          : zeros(impl->nbytes());
+  bytes_ += impl->nbytes();
+  const bool has_memory = where_ != c10::DeviceType::Meta;
+  if (has_memory && bytes_ > kMaxBytes) throw std::bad_alloc();
+  c10::DataPtr data = has_memory ? zeros(impl->nbytes())
+                                 : c10::DataPtr(const_cast<void*>(impl->data()),
+                                                c10::Device(where_));
   storages_.emplace_back(
       impl, c10::make_intrusive<c10::StorageImpl>(
                 c10::StorageImpl::use_byte_size_t(), impl->nbytes(),

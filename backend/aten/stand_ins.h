@@ -15,8 +15,12 @@ namespace torch_openreg {
 class StandIns {
  public:
   // On Meta they have no memory, but addresses, so that checks for overlap see
-  // what the CPU's would. On the CPU they have memory full of zeros.
-  explicit StandIns(c10::DeviceType where) : where_(where) {}
+  // what the CPU's would. On the CPU they have memory full of zeros; with
+  // `ones`, floating-point numbers are 1. Throws std::bad_alloc where that
+  // would be more than kMaxBytes.
+  StandIns(c10::DeviceType where, bool ones) : where_(where), ones_(ones) {}
+
+  static constexpr size_t kMaxBytes = size_t{1} << 30;
 
   c10::IValue convert(const c10::IValue& value);
 
@@ -25,6 +29,8 @@ class StandIns {
   const c10::Storage& storage(const c10::Storage& real);
 
   const c10::DeviceType where_;
+  const bool ones_;
+  size_t bytes_ = 0;  // of memory
   std::vector<std::pair<c10::StorageImpl*, c10::Storage>> storages_;
 };
 

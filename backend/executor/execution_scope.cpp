@@ -1,6 +1,7 @@
 #include "backend/executor/execution_scope.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #if defined(__SSE2__)
 #include <pmmintrin.h>
@@ -29,7 +30,8 @@ void flush_denormals(bool /*on*/) {}
 }  // namespace
 
 ExecutionScope::ExecutionScope(const Settings& settings)
-    : denormals_before_(flushes_denormals()) {
+    : denormals_before_(flushes_denormals()),
+      gradients_before_(c10::GradMode::is_enabled()) {
   if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) {
     no_profiling_.emplace();
   }
@@ -41,9 +43,15 @@ ExecutionScope::ExecutionScope(const Settings& settings)
   if (denormals_before_ != settings.flush_denormals) {
     flush_denormals(settings.flush_denormals);
   }
+  if (gradients_before_ != settings.gradients) {
+    c10::GradMode::set_enabled(settings.gradients);
+  }
 }
 
 ExecutionScope::~ExecutionScope() {
+  if (c10::GradMode::is_enabled() != gradients_before_) {
+    c10::GradMode::set_enabled(gradients_before_);
+  }
   if (flushes_denormals() != denormals_before_) {
     flush_denormals(denormals_before_);
   }

@@ -13,8 +13,8 @@ namespace torch_openreg {
 // A kernel may run on the thread of a worker or on the caller's, inside
 // whatever modes the caller is in (autograd, functionalization, profiling,
 // Python dispatch). Within this scope none of that is in force: operators go
-// straight to the CPU's kernels, with the caller's number of threads and
-// treatment of denormals. Not thread-safe: it is a thread's own.
+// straight to the CPU's kernels, with the caller's number of threads, treatment
+// of denormals and mode of gradients. Not thread-safe: it is a thread's own.
 class ExecutionScope {
  public:
   explicit ExecutionScope(const Settings& settings);
@@ -27,7 +27,8 @@ class ExecutionScope {
   // Only if somebody listens: to disable what nobody hears costs as much as a
   // small operator.
   std::optional<at::DisableRecordFunctionGuard> no_profiling_;
-  bool denormals_before_;
+  const bool denormals_before_;
+  const bool gradients_before_;
 };
 
 }  // namespace torch_openreg

@@ -95,32 +95,43 @@ bool is_expected(const record::TensorView& view, const at::Tensor& result) {
          static_cast<uint8_t>(result.scalar_type()) == view.dtype;
 }
 
-// Makes sure that `result` is at its place.
-void settle(Decoder& decoder, const record::TensorView& view,
-            const at::Tensor& result) {
+// Whether `result` already lies where the host wants it, and as it wants it.
+bool is_settled(Decoder& decoder, const record::TensorView& view,
+                const at::Tensor& result) {
   TORCH_INTERNAL_ASSERT(
       is_expected(view, result), "the host expected an output of ",
       at::IntArrayRef(view.sizes), " and dtype number ", int{view.dtype},
       ", and the kernel gave ", result.sizes(), " ", result.dtype());
-  if (C10_LIKELY(decoder.data_of(view) == result.const_data_ptr() &&
-                 result.strides() == at::IntArrayRef(view.strides) &&
-                 !result.is_conj() && !result.is_neg())) {
-    return;
-  }
-  decoder.tensor(view).copy_(result);
+  return decoder.data_of(view) == result.const_data_ptr() &&
+         result.strides() == at::IntArrayRef(view.strides) &&
+         !result.is_conj() && !result.is_neg();
 }
 
+// Brings the results to where the host wants them. No allocation gets a
+// placement any more: a result may lie in the place of another one, so all that
+// move are taken away first.
 void settle_all(Decoder& decoder, record::Reader& reader,
-                std::span<const at::Tensor> results) {
+                TensorVector results) {
   TORCH_INTERNAL_ASSERT(results.size() == reader.header().output_count,
                         "the host expected ", reader.header().output_count,
                         " outputs and the kernel gave ", results.size());
-  for (const at::Tensor& result : results) {
+  c10::SmallVector<record::TensorView, 4> moved_to;
+  TensorVector moved;
+  for (at::Tensor& result : results) {
     record::TensorView view;
     if (!reader.next_output(&view)) {
       throw std::invalid_argument("a malformed launch record: output");
     }
-    settle(decoder, view, result);
+    if (C10_LIKELY(is_settled(decoder, view, result))) continue;
+    moved_to.push_back(view);
+    moved.push_back(std::move(result));
+  }
+  if (C10_LIKELY(moved.empty())) return;
+  if (results.size() > 1) {
+    for (at::Tensor& tensor : moved) tensor = tensor.clone();
+  }
+  for (size_t i = 0; i < moved.size(); ++i) {
+    decoder.tensor(moved_to[i]).copy_(moved[i]);
   }
 }
 
@@ -278,11 +289,12 @@ Places places_of(Decoder& decoder, record::Reader outputs, uint32_t count) {
 orError_t run_placed(const Operator& op, Decoder& decoder,
                      record::Reader& reader, torch::jit::Stack& stack) {
   Places places = places_of(decoder, reader, reader.header().output_count);
-  const PlacementScope scope(places);
+  PlacementScope scope(places);
   // Results may lie in placements: they go before the scope ends, also when the
   // kernel fails.
   const auto clear = c10::make_scope_exit([&] { stack.clear(); });
   call_cpu(op, stack);
+  scope.close();
   settle_all(decoder, reader, new_tensors(op, stack));
   stack.clear();
   TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
@@ -315,10 +327,9 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
     throw std::invalid_argument("a malformed launch record: token");
   }
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
-  const TensorVector results =
-      KeptOutputs::get().take(static_cast<uint64_t>(token.integer));
   Decoder decoder(ctx, reader, /*resizable=*/false);
-  settle_all(decoder, reader, results);
+  settle_all(decoder, reader,
+             KeptOutputs::get().take(static_cast<uint64_t>(token.integer)));
   return orSuccess;
 }
 

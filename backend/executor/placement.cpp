@@ -13,6 +13,7 @@ namespace torch_openreg {
 namespace {
 
 thread_local std::span<Placement> placements;
+thread_local bool is_open = false;
 
 // What kernels have kept; practically always empty.
 struct Strays {
@@ -50,7 +51,7 @@ class PlacingAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t bytes) override {
     for (Placement& placement : placements) {
-      if (placement.claimed || placement.bytes != bytes) continue;
+      if (!is_open || placement.claimed || placement.bytes != bytes) continue;
       placement.claimed = true;
       return {placement.data, placement.data, &release,
               c10::Device(c10::DeviceType::CPU)};
@@ -84,7 +85,10 @@ class PlacingAllocator final : public c10::Allocator {
 PlacementScope::PlacementScope(std::span<Placement> given) {
   PlacingAllocator::get();
   placements = given;
+  is_open = true;
 }
+
+void PlacementScope::close() { is_open = false; }
 
 PlacementScope::~PlacementScope() {
   if (C10_UNLIKELY(has_claimed(placements))) {
@@ -97,6 +101,7 @@ PlacementScope::~PlacementScope() {
     }
   }
   placements = {};
+  is_open = false;
 }
 
 bool has_claimed(std::span<const Placement> all) {

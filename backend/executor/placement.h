@@ -31,6 +31,9 @@ class PlacementScope {
   ~PlacementScope();
   PlacementScope(const PlacementScope&) = delete;
   PlacementScope& operator=(const PlacementScope&) = delete;
+
+  // From now on no allocation gets a placement; those that have one keep it.
+  void close();
 };
 
 // Whether somebody holds one of them.

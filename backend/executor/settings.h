@@ -17,13 +17,15 @@ struct Settings {
   bool fill_uninitialized = false;
   bool flush_denormals = false;
   bool mkldnn = true;
+  bool gradients = true;  // some kernels keep more for a backward pass
 
   uint64_t pack() const {
     return uint64_t{default_dtype} | uint64_t{threads} << 16 |
            uint64_t{deterministic} << 32 |
            uint64_t{deterministic_warn_only} << 33 |
            uint64_t{fill_uninitialized} << 34 |
-           uint64_t{flush_denormals} << 35 | uint64_t{mkldnn} << 36;
+           uint64_t{flush_denormals} << 35 | uint64_t{mkldnn} << 36 |
+           uint64_t{gradients} << 37;
   }
   static Settings unpack(uint64_t word) {
     return {.default_dtype = static_cast<uint8_t>(word),
@@ -32,7 +34,8 @@ struct Settings {
             .deterministic_warn_only = (word >> 33 & 1) != 0,
             .fill_uninitialized = (word >> 34 & 1) != 0,
             .flush_denormals = (word >> 35 & 1) != 0,
-            .mkldnn = (word >> 36 & 1) != 0};
+            .mkldnn = (word >> 36 & 1) != 0,
+            .gradients = (word >> 37 & 1) != 0};
   }
 };
 

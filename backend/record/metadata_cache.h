@@ -21,6 +21,8 @@ namespace torch_openreg::record {
 struct OutputShape {
   std::vector<Word> tensor;
   uint64_t bytes = 0;
+
+  friend bool operator==(const OutputShape&, const OutputShape&) = default;
 };
 
 // What a call gives. Immutable once it is in the cache.
@@ -36,8 +38,12 @@ struct CallMetadata {
     uint32_t argument;
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
+
+    friend bool operator==(const Resize&, const Resize&) = default;
   };
   std::vector<Resize> resizes;
+
+  friend bool operator==(const CallMetadata&, const CallMetadata&) = default;
 };
 
 struct CacheStatistics {

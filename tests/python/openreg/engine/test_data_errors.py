@@ -44,11 +44,11 @@ def test_on_an_idle_stream_the_call_raises_what_the_cpu_raises(name):
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
-def test_on_a_held_stream_the_next_synchronisation_raises_once(gate, name):
+def test_on_a_held_stream_the_next_synchronisation_raises_once(gate, watch, name):
     call, operator = OUT_OF_RANGE[name]
     x, index = (part.to(DEVICE) for part in data())
     gate.hold()
-    call(x, index)
+    assert watch.returns(lambda: call(x, index))
     gate.open()
     with pytest.raises(torch.AcceleratorError) as error:
         torch.openreg.synchronize()
@@ -95,11 +95,9 @@ def test_a_failed_operator_tells_its_arguments(gate):
     gate.hold()
     x.index_select(0, index)
     gate.open()
-    with pytest.raises(
-        torch.AcceleratorError, match=r"index_select.*index out of"
-    ) as error:
+    with pytest.raises(torch.AcceleratorError, match="index out of range") as error:
         torch.openreg.synchronize()
-    assert "3, 4" in str(error.value)
+    assert "aten::index_select(Float[3, 4], 0, Long[2])" in str(error.value)
 
 
 def test_an_error_of_a_large_kernel_is_not_lost():
@@ -129,10 +127,10 @@ def test_a_failure_on_another_stream_is_told_there(gate):
     side.synchronize()
 
 
-def test_assert_async_fails_later(gate):
+def test_assert_async_fails_later(gate, watch):
     condition = torch.zeros(1, dtype=torch.bool, device=DEVICE)
     gate.hold()
-    torch._assert_async(condition)
+    assert watch.returns(lambda: torch._assert_async(condition))
     gate.open()
     with pytest.raises(torch.AcceleratorError):
         torch.openreg.synchronize()

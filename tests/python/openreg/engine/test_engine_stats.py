@@ -11,6 +11,7 @@ def synchronous_runs() -> int:
 
 def test_launches_count_queued_operators_and_not_views():
     x = numbers(3, 4).to(DEVICE)
+    x.add(x).tanh().t().mul_(2)  # the first of a kind may have to be waited for
     before = torch.openreg.engine_stats()
     x.add(x).tanh().t().mul_(2)
     after = torch.openreg.engine_stats()
@@ -28,16 +29,18 @@ def test_synchronous_runs_count_what_data_decides(call):
 
 
 def test_the_first_call_of_a_kind_is_a_miss_and_the_next_a_hit():
-    x = numbers(3, 5, 7, 2, 1, 2).to(DEVICE)
+    x, y = (numbers(3, 5, 7, 2, 1, 2).to(DEVICE) for _ in range(2))
     before = torch.openreg.engine_stats()
     x.sinh()
     middle = torch.openreg.engine_stats()
-    assert middle["cache_misses"] == before["cache_misses"] + 1
+    assert middle["cache_misses"] > before["cache_misses"]
     assert middle["cache_hits"] == before["cache_hits"]
-    assert middle["cache_entries"] == before["cache_entries"] + 1
-    (x + 0).sinh()
+    assert middle["cache_entries"] > before["cache_entries"]
+    y.sinh()
     after = torch.openreg.engine_stats()
-    assert after["cache_hits"] >= middle["cache_hits"] + 1
+    assert after["cache_hits"] == middle["cache_hits"] + 1
+    assert after["cache_misses"] == middle["cache_misses"]
+    assert after["cache_entries"] == middle["cache_entries"]
 
 
 def test_the_cache_is_bounded_and_says_what_it_threw_out():

@@ -246,7 +246,7 @@ programs = st.builds(
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=2500, deadline=None, database=None, derandomize=True)
 @given(programs)
 def test_every_program_gives_the_cpus_results(program):
     outcomes = []

@@ -80,7 +80,7 @@ at::Tensor make_output(const record::OutputShape& shape,
           /*resizable=*/true)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(first.dtype)));
-  if (dimensions != 1 || numbers[0] != 0) {
+  if (dimensions != 1 || numbers[0] != 0 || numbers[1] != 1) {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
         {numbers, dimensions}, {numbers + dimensions, dimensions});
   }
@@ -318,18 +318,6 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   give_results(info, reply.metadata, std::move(outputs), stack);
 }
 
-// What a call of a new kind gives. Meta alone refuses what lies on several
-// devices, the operator itself all else.
-Metadata check_and_rehearse(const OperatorInfo& info, Encoder& encoder,
-                            std::span<const c10::IValue> arguments) {
-  const Metadata inferred = infer_metadata(info, arguments, encoder.device());
-  Metadata metadata = rehearse(info, arguments);
-  const bool is_wrong =
-      inferred != nullptr && metadata != nullptr && !(*inferred == *metadata);
-  if (is_wrong) info.is_meta_usable.store(false, std::memory_order_relaxed);
-  return metadata;
-}
-
 // The outputs' metadata; null if the operator shall be run for it. See Note
 // [How an operator runs].
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
@@ -338,11 +326,14 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
   Metadata metadata = cache().find(
       info.id, context_of(encoder.writer(), settings), encoder.writer().key());
   if (C10_LIKELY(metadata != nullptr)) return metadata;
-  if (is_checked(info, encoder, settings)) {
-    metadata = infer_metadata(info, arguments, encoder.device());
-  }
-  if (metadata == nullptr) {
-    metadata = check_and_rehearse(info, encoder, arguments);
+  const Metadata inferred = infer_metadata(info, arguments, encoder.device());
+  if (inferred != nullptr && is_checked(info, encoder, settings)) {
+    metadata = inferred;
+  } else {
+    metadata = rehearse(info, arguments);
+    if (inferred != nullptr && metadata != nullptr && *inferred != *metadata) {
+      info.is_meta_usable.store(false, std::memory_order_relaxed);
+    }
   }
   if (metadata != nullptr) remember(info, encoder, settings, metadata);
   return metadata;

@@ -13,7 +13,6 @@
 
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
-#include "backend/executor/failure.h"
 
 namespace torch_openreg {
 
@@ -77,10 +76,11 @@ std::shared_ptr<const record::CallMetadata> try_out(
   return metadata;
 }
 
-// Throws the same with the name of our device in the place of Meta's.
-[[noreturn]] void rethrow_for_device(const c10::Error& error,
-                                     c10::DeviceIndex device) {
-  std::string text = describe_failure(error);
+// Throws PyTorch's error for tensors on several devices, with the name of ours
+// in the place of Meta's; returns if it is another one.
+void rethrow_mixed_devices(const c10::Error& error, c10::DeviceIndex device) {
+  std::string text = error.what_without_backtrace();
+  if (text.find("on the same device") == std::string::npos) return;
   const std::string ours =
       c10::Device(c10::DeviceType::PrivateUse1, device).str();
   constexpr std::string_view kMeta = "meta";
@@ -88,8 +88,7 @@ std::shared_ptr<const record::CallMetadata> try_out(
        at = text.find(kMeta, at + ours.size())) {
     text.replace(at, kMeta.size(), ours);
   }
-  rethrow_failure(text);
-  throw error;
+  TORCH_CHECK(false, text);
 }
 
 }  // namespace
@@ -123,7 +122,8 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
   } catch (const c10::Error& error) {
-    rethrow_for_device(error, device);
+    rethrow_mixed_devices(error, device);
+    return nullptr;  // what is wrong, or whether, the operator itself tells
   }
 }
 
@@ -131,7 +131,7 @@ std::shared_ptr<const record::CallMetadata> rehearse(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   const at::DisableRecordFunctionGuard no_profiling;
   try {
-    return try_out(info, arguments, c10::DeviceType::CPU, info.may_refuse_data,
+    return try_out(info, arguments, c10::DeviceType::CPU, info.needs_ones,
                    [&](torch::jit::Stack* stack) {
                      if (info.generator >= 0) {
                        (*stack)[static_cast<size_t>(info.generator)] =

@@ -11,9 +11,9 @@
 
 namespace torch_openreg {
 
-// Asks PyTorch's Meta kernel, which is quick, but checks less than the operator
-// itself. Null if there is none in C++ or it cannot tell. Throws what that
-// throws for bad arguments: PyTorch's own errors, with the name of `device`.
+// Asks PyTorch's Meta kernel, which is quick, but checks other things than the
+// operator itself. Null if there is none in C++ or it cannot tell. Throws
+// PyTorch's error for tensors on several devices, with the name of `device`.
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device);

@@ -161,8 +161,10 @@ void resize_outputs(const record::CallMetadata& metadata,
                     std::span<const c10::IValue> arguments) {
   for (const record::CallMetadata::Resize& resize : metadata.resizes) {
     const at::Tensor& tensor = arguments[resize.argument].toTensor();
-    tensor.resize_(resize.sizes);
-    // As dense as resize_ makes it, but in the order that the kernel chose.
+    // The kernel may have left gaps: first the room, then the shape.
+    const record::OutputShape shape =
+        output_shape(tensor.scalar_type(), resize.sizes, resize.strides);
+    tensor.resize_({static_cast<int64_t>(shape.bytes / tensor.itemsize())});
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes,
                                                         resize.strides);
   }
@@ -253,10 +255,11 @@ Outputs fetch(const Reply& reply, const OperatorInfo& info,
   resize_outputs(reply.metadata, arguments);
   for (const record::CallMetadata::Resize& resize : reply.metadata.resizes) {
     const at::Tensor& tensor = arguments[resize.argument].toTensor();
-    writer.add_output(
-        output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides())
-            .tensor,
-        reinterpret_cast<uint64_t>(tensor.mutable_data_ptr()), tensor.nbytes());
+    const record::OutputShape shape =
+        output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+    writer.add_output(shape.tensor,
+                      reinterpret_cast<uint64_t>(tensor.mutable_data_ptr()),
+                      shape.bytes);
   }
   if (reply.token == 0) return outputs;
   record::Words words;

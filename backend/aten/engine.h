@@ -30,7 +30,7 @@ namespace torch_openreg {
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
 
 // Launches an operator whose results are all arguments that it writes and that
-// have their final size: nothing is asked, the host never waits. Thread-safe.
+// have their final size. The host never waits. Thread-safe.
 void launch_prepared(const OperatorInfo& info,
                      std::span<c10::IValue> arguments);
 

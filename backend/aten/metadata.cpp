@@ -91,6 +91,41 @@ void rethrow_mixed_devices(const c10::Error& error, c10::DeviceIndex device) {
   TORCH_CHECK(false, text);
 }
 
+std::shared_ptr<const record::CallMetadata> rehearse_on(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    bool ones) {
+  return try_out(info, arguments, c10::DeviceType::CPU, ones,
+                 [&](torch::jit::Stack* stack) {
+                   if (info.generator >= 0) {
+                     (*stack)[static_cast<size_t>(info.generator)] =
+                         at::detail::createCPUGenerator();
+                   }
+                   info.op.redispatchBoxed(
+                       c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+                 });
+}
+
+std::shared_ptr<const record::CallMetadata> try_on_ones(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  try {
+    return rehearse_on(info, arguments, /*ones=*/true);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// Whether the failure that is being handled may be due to the stand-ins.
+bool may_be_the_datas_fault(const OperatorInfo& info) {
+  if (info.may_refuse_data) return true;
+  try {
+    throw;
+  } catch (const c10::LinAlgError&) {
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
@@ -131,20 +166,13 @@ std::shared_ptr<const record::CallMetadata> rehearse(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   const at::DisableRecordFunctionGuard no_profiling;
   try {
-    return try_out(info, arguments, c10::DeviceType::CPU, info.needs_ones,
-                   [&](torch::jit::Stack* stack) {
-                     if (info.generator >= 0) {
-                       (*stack)[static_cast<size_t>(info.generator)] =
-                           at::detail::createCPUGenerator();
-                     }
-                     info.op.redispatchBoxed(
-                         c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-                   });
+    return rehearse_on(info, arguments, /*ones=*/false);
   } catch (const std::bad_alloc&) {
     return nullptr;
   } catch (const c10::Error&) {
-    if (!info.may_refuse_data) throw;
-    // The data's fault, perhaps. Without outputs there is nothing to tell.
+    // Zeros are good indices, but bad divisors.
+    if (auto metadata = try_on_ones(info, arguments)) return metadata;
+    if (!may_be_the_datas_fault(info)) throw;
     return info.returns_new ? nullptr
                             : std::make_shared<record::CallMetadata>();
   }

@@ -32,10 +32,10 @@ constexpr std::array<std::string_view, 8> kDataDependent = {
     "aten::_padded_dense_to_jagged_forward",
     "aten::_nested_tensor_from_mask"};
 
-// Parts of the names of operators that refuse some data, zeros perhaps.
-constexpr std::array<std::string_view, 9> kRefusingData = {
-    "linalg", "cholesky",       "lu_solve",      "inverse", "triangular",
-    "lstsq",  "segment_reduce", "_assert_async", "ctc_loss"};
+// Parts of the names of operators that refuse some data, zeros perhaps, and not
+// by a LinAlgError.
+constexpr std::array<std::string_view, 3> kRefusingData = {
+    "segment_reduce", "_assert_async", "ctc_loss"};
 
 // Operators that compute far more than they read.
 constexpr std::array<std::string_view, 16> kHeavy = {
@@ -145,7 +145,6 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   }
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
   is_random = generator >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
-  needs_ones = base == "aten::multinomial";
   may_refuse_data =
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {
         return base.find(part) != std::string::npos;

@@ -33,7 +33,6 @@ struct OperatorInfo {
   int generator = -1;            // which argument it is
   bool is_heavy = false;         // takes long even on few elements
   bool is_synchronous = false;   // data decides the results' metadata
-  bool needs_ones = false;       // refuses zeros, but no ones
   bool may_refuse_data = false;  // zeros may be a bad argument of it
   bool takes_host_indices = false;
 

@@ -63,7 +63,7 @@ at::Tensor StandIns::convert(const at::Tensor& tensor) {
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     impl.set_wrapped_number(true);
   }
-  if (ones_ && result.is_floating_point()) {
+  if (ones_) {
     const CleanDispatch clean;
     result.fill_(1);
   }

@@ -16,7 +16,7 @@ class StandIns {
  public:
   // On Meta they have no memory, but addresses, so that checks for overlap see
   // what the CPU's would. On the CPU they have memory full of zeros; with
-  // `ones`, floating-point numbers are 1. Throws std::bad_alloc where that
+  // `ones`, of ones. Throws std::bad_alloc where that
   // would be more than kMaxBytes.
   StandIns(c10::DeviceType where, bool ones) : where_(where), ones_(ones) {}
 

@@ -180,8 +180,8 @@ c10::IValue Decoder::value(const Argument& argument) {
 
 void Decoder::push_arguments(torch::jit::Stack& stack) {
   const uint32_t count = reader_.header().argument_count;
+  Argument argument;
   for (uint32_t i = 0; i < count; ++i) {
-    Argument argument;
     if (!reader_.next_argument(&argument)) malformed("argument");
     stack.push_back(value(argument));
   }

@@ -50,10 +50,12 @@ orError_t with_record(orKernelContext* ctx, Run run) {
   if (ctx->size % sizeof(record::Word) != 0 || !reader.open()) {
     return orKernelFail(ctx, orErrorInvalidValue, "a malformed launch record");
   }
-  record::Reader from_start = reader;
   return guarded(
       ctx, [&] { return run(ctx, reader); },
-      [&] { return describe_call(from_start); });
+      [&] {
+        record::Reader again = reader;
+        return again.open() ? describe_call(again) : std::string();
+      });
 }
 
 }  // namespace

@@ -95,43 +95,56 @@ bool is_expected(const record::TensorView& view, const at::Tensor& result) {
          static_cast<uint8_t>(result.scalar_type()) == view.dtype;
 }
 
+// One output as the record wants it.
+struct Expected {
+  record::TensorView view;
+  void* data;
+};
+using ExpectedVector = c10::SmallVector<Expected, 4>;
+
+ExpectedVector read_outputs(Decoder& decoder, record::Reader& reader) {
+  ExpectedVector outputs;
+  const uint32_t count = reader.header().output_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    record::TensorView view;
+    if (!reader.next_output(&view)) {
+      throw std::invalid_argument("a malformed launch record: output");
+    }
+    outputs.push_back({view, decoder.data_of(view)});
+  }
+  return outputs;
+}
+
 // Whether `result` already lies where the host wants it, and as it wants it.
-bool is_settled(Decoder& decoder, const record::TensorView& view,
-                const at::Tensor& result) {
+bool is_settled(const Expected& expected, const at::Tensor& result) {
   TORCH_INTERNAL_ASSERT(
-      is_expected(view, result), "the host expected an output of ",
-      at::IntArrayRef(view.sizes), " and dtype number ", int{view.dtype},
-      ", and the kernel gave ", result.sizes(), " ", result.dtype());
-  return decoder.data_of(view) == result.const_data_ptr() &&
-         result.strides() == at::IntArrayRef(view.strides) &&
+      is_expected(expected.view, result), "the host expected an output of ",
+      at::IntArrayRef(expected.view.sizes), " and dtype number ",
+      int{expected.view.dtype}, ", and the kernel gave ", result.sizes(), " ",
+      result.dtype());
+  return expected.data == result.const_data_ptr() &&
+         result.strides() == at::IntArrayRef(expected.view.strides) &&
          !result.is_conj() && !result.is_neg();
 }
 
 // Brings the results to where the host wants them. No allocation gets a
 // placement any more: a result may lie in the place of another one, so all that
 // move are taken away first.
-void settle_all(Decoder& decoder, record::Reader& reader,
+void settle_all(Decoder& decoder, const ExpectedVector& outputs,
                 TensorVector results) {
-  TORCH_INTERNAL_ASSERT(results.size() == reader.header().output_count,
-                        "the host expected ", reader.header().output_count,
-                        " outputs and the kernel gave ", results.size());
-  c10::SmallVector<record::TensorView, 4> moved_to;
-  TensorVector moved;
-  for (at::Tensor& result : results) {
-    record::TensorView view;
-    if (!reader.next_output(&view)) {
-      throw std::invalid_argument("a malformed launch record: output");
-    }
-    if (C10_LIKELY(is_settled(decoder, view, result))) continue;
-    moved_to.push_back(view);
-    moved.push_back(std::move(result));
+  TORCH_INTERNAL_ASSERT(results.size() == outputs.size(), "the host expected ",
+                        outputs.size(), " outputs and the kernel gave ",
+                        results.size());
+  c10::SmallVector<size_t, 4> moved;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!is_settled(outputs[i], results[i])) moved.push_back(i);
   }
   if (C10_LIKELY(moved.empty())) return;
   if (results.size() > 1) {
-    for (at::Tensor& tensor : moved) tensor = tensor.clone();
+    for (const size_t i : moved) results[i] = results[i].clone();
   }
-  for (size_t i = 0; i < moved.size(); ++i) {
-    decoder.tensor(moved_to[i]).copy_(moved[i]);
+  for (const size_t i : moved) {
+    decoder.tensor(outputs[i].view).copy_(results[i]);
   }
 }
 
@@ -271,31 +284,21 @@ void call_cpu(const Operator& op, torch::jit::Stack& stack) {
   op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
-using Places = c10::SmallVector<Placement, 4>;
-
-Places places_of(Decoder& decoder, record::Reader outputs, uint32_t count) {
-  Places places;
-  record::TensorView view;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!outputs.next_output(&view)) {
-      throw std::invalid_argument("a malformed launch record: output");
-    }
-    const size_t bytes = outputs.storage(view.storage).bytes;
-    places.push_back({decoder.data_of(view), bytes, bytes == 0});
-  }
-  return places;
-}
-
 orError_t run_placed(const Operator& op, Decoder& decoder,
                      record::Reader& reader, torch::jit::Stack& stack) {
-  Places places = places_of(decoder, reader, reader.header().output_count);
+  const ExpectedVector outputs = read_outputs(decoder, reader);
+  c10::SmallVector<Placement, 4> places;
+  for (const Expected& output : outputs) {
+    const size_t bytes = reader.storage(output.view.storage).bytes;
+    places.push_back({output.data, bytes, bytes == 0});
+  }
   PlacementScope scope(places);
   // Results may lie in placements: they go before the scope ends, also when the
   // kernel fails.
   const auto clear = c10::make_scope_exit([&] { stack.clear(); });
   call_cpu(op, stack);
   scope.close();
-  settle_all(decoder, reader, new_tensors(op, stack));
+  settle_all(decoder, outputs, new_tensors(op, stack));
   stack.clear();
   TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
                         " has kept memory of the device");
@@ -328,7 +331,7 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
   }
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   Decoder decoder(ctx, reader, /*resizable=*/false);
-  settle_all(decoder, reader,
+  settle_all(decoder, read_outputs(decoder, reader),
              KeptOutputs::get().take(static_cast<uint64_t>(token.integer)));
   return orSuccess;
 }

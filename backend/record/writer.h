@@ -60,7 +60,8 @@ class Writer {
   // The arguments so far: what decides the metadata of the outputs.
   std::span<const Word> key() const { return arguments_.view(); }
   // The same without sizes and strides: calls that differ only in those are
-  // checked alike, but for what depends on them.
+  // checked alike, but for what depends on them. No tensor of more than
+  // kMaxDimensions may have been added.
   void write_signature(Words* signature) const;
   // The offsets of the tensors so far, which decide only whether tensors of one
   // storage overlap.

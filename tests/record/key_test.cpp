@@ -1,4 +1,5 @@
-// Which calls are of one kind: they have the same key.
+// Which calls are of one kind: they have the same key. Calls that differ only
+// in sizes and strides have the same signature.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,6 +22,14 @@ Record key(const Add& add, bool values_apart = false) {
   Writer writer(values_apart);
   add(writer);
   return {writer.key().begin(), writer.key().end()};
+}
+
+Record signature(const Add& add, bool values_apart = false) {
+  Writer writer(values_apart);
+  add(writer);
+  Words words;
+  writer.write_signature(&words);
+  return {words.view().begin(), words.view().end()};
 }
 
 // Whether the calls are of one kind; with values apart or in place.
@@ -182,6 +191,104 @@ TEST(KeyTest, TypesOfScalarsAlwaysMatter) {
                               [](Writer& w) { w.add_undefined(); }};
   for (size_t i = 0; i < ones.size(); ++i) {
     for (size_t j = 0; j < i; ++j) expect_always_differ(ones[i], ones[j]);
+  }
+}
+
+TEST(SignatureTest, SizesAndStridesDoNotMatter) {
+  TensorShape other = shape();
+  other.sizes = kTransposed;
+  other.strides = kSizes;
+  EXPECT_EQ(signature(tensor(shape())), signature(tensor(other)));
+  EXPECT_NE(key(tensor(shape())), key(tensor(other)));
+}
+
+TEST(SignatureTest, TheRestOfATensorMatters) {
+  TensorShape other = shape();
+  other.dtype = 7;
+  EXPECT_NE(signature(tensor(shape())), signature(tensor(other)));
+  other = shape();
+  other.flags = kConjugate;
+  EXPECT_NE(signature(tensor(shape())), signature(tensor(other)));
+  other = shape();
+  other.sizes = std::span(kSizes).first(1);
+  other.strides = std::span(kStrides).first(1);
+  EXPECT_NE(signature(tensor(shape())), signature(tensor(other)));
+  const Add a = tensor(shape(), 0x1000);
+  const Add b = tensor(shape(), 0x2000);
+  EXPECT_NE(signature(both(a, a)), signature(both(a, b)));
+}
+
+// What is no tensor, each kind in two that differ only in what they hold.
+struct Pair {
+  Add one;
+  Add other;
+};
+
+std::vector<Pair> always_in_the_key() {
+  return {{[](Writer& w) { w.add_int(1); }, [](Writer& w) { w.add_int(2); }},
+          {[](Writer& w) { w.add_bool(true); },
+           [](Writer& w) { w.add_bool(false); }},
+          {[](Writer& w) { w.add_string("sum of all"); },
+           [](Writer& w) { w.add_string("sum of one"); }},
+          {[](Writer& w) { w.add_ints(kSizes); },
+           [](Writer& w) { w.add_ints(kStrides); }},
+          {[](Writer& w) {
+             w.begin_bools(2);
+             w.add_word(0);
+             w.add_word(1);
+           },
+           [](Writer& w) {
+             w.begin_bools(2);
+             w.add_word(0);
+             w.add_word(0);
+           }}};
+}
+
+std::vector<Pair> values() {
+  return {{[](Writer& w) { w.add_float(0.1); },
+           [](Writer& w) { w.add_float(0.2); }},
+          {[](Writer& w) { w.add_complex(1, 2); },
+           [](Writer& w) { w.add_complex(1, 3); }},
+          {[](Writer& w) { w.add_generator(1); },
+           [](Writer& w) { w.add_generator(2); }},
+          {[](Writer& w) { w.add_host_value(6, 0, 1, 0); },
+           [](Writer& w) { w.add_host_value(6, 0, 1, 1); }},
+          {[](Writer& w) { w.add_floats(std::array<double, 2>{1, 2}); },
+           [](Writer& w) { w.add_floats(std::array<double, 2>{1, 3}); }}};
+}
+
+TEST(SignatureTest, WhatIsNoTensorMattersAsInTheKey) {
+  for (const bool apart : {false, true}) {
+    for (const auto& [one, other] : always_in_the_key()) {
+      EXPECT_NE(signature(one, apart), signature(other, apart));
+      EXPECT_EQ(signature(one, apart), key(one, apart));
+    }
+    for (const auto& [one, other] : values()) {
+      EXPECT_EQ(signature(one, apart) == signature(other, apart), apart);
+      EXPECT_EQ(signature(one, apart), key(one, apart));
+    }
+  }
+}
+
+// A wrong length of one argument would move all that follow it.
+TEST(SignatureTest, ArgumentsBetweenTensorsAreAllThere) {
+  TensorShape other = shape();
+  other.sizes = kTransposed;
+  other.strides = kSizes;
+  std::vector<Pair> pairs = always_in_the_key();
+  const std::vector<Pair> more = values();
+  pairs.insert(pairs.end(), more.begin(), more.end());
+  pairs.push_back({[](Writer& w) { w.add_none(); }, {}});
+  pairs.push_back({[](Writer& w) { w.add_undefined(); }, {}});
+  pairs.push_back({[](Writer& w) { w.add_device(); }, {}});
+  pairs.push_back({[](Writer& w) { w.begin_list(Tag::kTensorList, 1); }, {}});
+  for (const bool apart : {false, true}) {
+    for (const Pair& pair : pairs) {
+      const Add before = both(tensor(shape()), pair.one);
+      const Record both_words = signature(both(before, tensor(other)), apart);
+      EXPECT_EQ(both_words.size(), key(pair.one, apart).size() + 2);
+      EXPECT_EQ(both_words, signature(both(before, tensor(shape())), apart));
+    }
   }
 }
 

@@ -130,11 +130,12 @@ def engine_stats() -> dict[str, int]:
     """Return what was counted since the start.
 
     ``launches``: operators that were queued without waiting; ``synchronous_runs``:
-    operators that had to be waited for, since data decides what they return;
-    ``fallbacks``: operators that ran on the CPU, on copies, since the last
-    :func:`reset_fallback_report`; ``cache_hits``, ``cache_misses``,
-    ``cache_evictions`` and ``cache_entries``: of the cache of what outputs look
-    like.
+    operators that were waited for, since data decides what they return (``item()``
+    is a copy, and not among them); ``fallbacks``: operators that ran on the CPU, on
+    copies, since the last :func:`reset_fallback_report`; ``cache_hits``,
+    ``cache_misses``, ``cache_evictions`` and ``cache_entries``: of the cache of what
+    outputs look like. A first call of a kind counts as misses, and as a launch like
+    any other.
     """
     stats = _C._engine_statistics()
     stats["fallbacks"] = sum(use["count"] for use in _C._fallback_uses())

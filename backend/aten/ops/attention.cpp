@@ -95,6 +95,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
           gather_heads(grad_value, value_group), at::Tensor()};
 }
 
+// The macro uses these names without their namespace.
+using at::native::_fused_sdp_choice_stub;
+using at::native::_fused_sdp_choice_stub_DECLARE_DISPATCH_type;
+using at::native::RegisterPRIVATEUSE1Dispatch;
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &fused_sdp_choice)
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sdp_choice", TORCH_FN(fused_sdp_choice));
   m.impl("_scaled_dot_product_fused_attention_overrideable",
@@ -106,8 +112,3 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }  // namespace
 
 }  // namespace torch_openreg
-
-namespace at::native {
-REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub,
-                              &torch_openreg::fused_sdp_choice)
-}  // namespace at::native

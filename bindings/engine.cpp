@@ -48,7 +48,7 @@ std::exception_ptr wait_for(c10::DeviceIndex device) {
   try {
     synchronize_device(device);
   } catch (...) {
-    const std::exception_ptr failure = std::current_exception();
+    std::exception_ptr failure = std::current_exception();
     try {
       synchronize_device(device);
     } catch (...) {

@@ -9,11 +9,11 @@ const c10::KernelFunction* cpp_kernel(const c10::OperatorHandle& op,
 
 // The names of private members may be used where a template is instantiated
 // explicitly.
-template <auto definition, auto kernels>
+template <auto Definition, auto Kernels>
 struct Opened {
   static const c10::KernelFunction* find(const c10::OperatorHandle& op,
                                          c10::DispatchKey key) {
-    const auto& all = (op.*definition)->op.*kernels;
+    const auto& all = (op.*Definition)->op.*Kernels;
     const auto found = all.find(key);
     if (found == all.end()) return nullptr;
     for (const c10::impl::AnnotatedKernel& candidate : found->second) {

@@ -153,8 +153,7 @@ bool Encoder::add_list(c10::IValue& value, size_t index) {
         return false;
       }
     }
-    if (has_moved)
-      value = c10::List<std::optional<at::Tensor>>(std::move(list));
+    if (has_moved) value = c10::List<std::optional<at::Tensor>>(list);
     return true;
   }
   if (value.isIntList()) {

@@ -105,9 +105,9 @@ Outputs make_outputs(const record::CallMetadata& metadata,
   return outputs;
 }
 
-// Replaces the arguments on the stack by the results.
+// Replaces the arguments on the stack by the results; takes the outputs.
 void give_results(const OperatorInfo& info,
-                  const record::CallMetadata& metadata, Outputs outputs,
+                  const record::CallMetadata& metadata, Outputs& outputs,
                   torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(info, *stack);
   c10::SmallVector<c10::IValue, 4> results;
@@ -140,9 +140,9 @@ void launch_record(Kernel kernel, const OperatorInfo& info, Encoder& encoder,
   encoder.writer().finish(info.name, info.id, settings, 0,
                           static_cast<uint32_t>(info.written.size()), &words);
   const size_t limit = info.is_heavy ? kCheapHeavyBytes : kCheapBytes;
-  launch(kernel, words.data(), words.size() * sizeof(record::Word),
-         getCurrentOpenRegStream(encoder.device()),
-         encoder.largest_tensor() <= limit);
+  launch_here(kernel, words.data(), words.size() * sizeof(record::Word),
+              getCurrentOpenRegStream(encoder.device()),
+              encoder.largest_tensor() <= limit);
 }
 
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
@@ -154,7 +154,7 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
   }
   launch_record(Kernel::kRunOperator, info, encoder, settings);
   launches.fetch_add(1, std::memory_order_relaxed);
-  give_results(info, metadata, std::move(outputs), stack);
+  give_results(info, metadata, outputs, stack);
 }
 
 void resize_outputs(const record::CallMetadata& metadata,
@@ -318,7 +318,7 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
     remember(info, encoder, settings,
              std::make_shared<record::CallMetadata>(reply.metadata));
   }
-  give_results(info, reply.metadata, std::move(outputs), stack);
+  give_results(info, reply.metadata, outputs, stack);
 }
 
 // The outputs' metadata; null if the operator shall be run for it. See Note

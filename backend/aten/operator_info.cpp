@@ -15,8 +15,8 @@ namespace torch_openreg {
 
 namespace {
 
-template <size_t n>
-bool contains(const std::array<std::string_view, n>& names,
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names,
               std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }

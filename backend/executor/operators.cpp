@@ -14,6 +14,7 @@
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/placement.h"
+#include "backend/executor/prepared_call.h"
 #include "backend/executor/schema.h"
 #include "backend/record/writer.h"
 
@@ -305,6 +306,23 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
   return orSuccess;
 }
 
+void check_count(const Operator& op, const torch::jit::Stack& stack) {
+  if (stack.size() != op.argument_count) {
+    throw std::invalid_argument("a malformed launch record: argument count");
+  }
+}
+
+orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
+                   record::Reader& reader) {
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  decoder.push_arguments(stack);
+  check_count(op, stack);
+  const WrittenArguments written(op.handle.schema(), stack);
+  call_cpu(op, stack);
+  return reply_with_results(ctx, reader, op, stack, written.resized());
+}
+
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
@@ -312,16 +330,22 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   Decoder decoder(ctx, reader, /*resizable=*/keep);
+  if (keep) return run_kept(ctx, op, decoder, reader);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
-  decoder.push_arguments(stack);
-  if (stack.size() != op.argument_count) {
-    throw std::invalid_argument("a malformed launch record: argument count");
+  PreparedCall* const prepared = PreparedCall::find(reader);
+  if (prepared != nullptr && prepared->push_arguments(ctx, reader, stack)) {
+    const auto release = c10::make_scope_exit([&] {
+      stack.clear();
+      prepared->release();
+    });
+    return run_placed(op, decoder, reader, stack);
   }
-  if (!keep) return run_placed(op, decoder, reader, stack);
-  const WrittenArguments written(op.handle.schema(), stack);
-  call_cpu(op, stack);
-  return reply_with_results(ctx, reader, op, stack, written.resized());
+  const record::Reader from_start = reader;
+  decoder.push_arguments(stack);
+  check_count(op, stack);
+  PreparedCall::keep(from_start, stack);
+  return run_placed(op, decoder, reader, stack);
 }
 
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {

@@ -56,6 +56,11 @@ class Reader {
     return {storages_[2 * size_t{index}], storages_[2 * size_t{index} + 1]};
   }
 
+  // The words of the arguments and of their tensors' offsets, before anything
+  // was read.
+  std::span<const Word> argument_words() const { return arguments_; }
+  std::span<const Word> offset_words() const { return offsets_; }
+
   // The next argument, or, after the head of a list of arguments, its next
   // element, which belongs into such a list and is no list itself. False
   // if there is none or it is malformed; nothing more may be read then. A

@@ -78,6 +78,11 @@ void check_launch(orError_t code) {
 void launch(Kernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, bool cheap) {
   const DeviceScope scope(stream.device_index());
+  launch_here(kernel, args, size, stream, cheap);
+}
+
+void launch_here(Kernel kernel, const void* args, size_t size,
+                 const OpenRegStream& stream, bool cheap) {
   const orLaunchConfig_t config{sizeof config, stream.handle(),
                                 cheap ? orLaunchCheap : orLaunchDefault};
   check_launch(orLaunchKernelEx(

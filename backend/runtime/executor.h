@@ -27,6 +27,10 @@ enum class Kernel {
 void launch(Kernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, bool cheap);
 
+// The same where the stream's device is current.
+void launch_here(Kernel kernel, const void* args, size_t size,
+                 const OpenRegStream& stream, bool cheap);
+
 // Runs a kernel in the stream's order and waits for it. Returns how many bytes
 // of `reply` it has filled.
 size_t launch_and_wait(Kernel kernel, const void* args, size_t size,

@@ -23,7 +23,7 @@ namespace torch_openreg {
 namespace {
 
 // Made while the library is loaded, and leaked.
-const OperatorInfo& kAbsOut = *new OperatorInfo(
+const OperatorInfo& abs_out_info = *new OperatorInfo(
     c10::Dispatcher::singleton().findSchemaOrThrow("aten::abs", "out"));
 
 // The operands lie on the device, the output has its size: all that is left is
@@ -31,7 +31,7 @@ const OperatorInfo& kAbsOut = *new OperatorInfo(
 // ours is the CPU's loop, which the executor finds behind abs.out.
 void abs_kernel(at::TensorIteratorBase& iter) {
   std::array<c10::IValue, 2> arguments = {iter.input(0), iter.output(0)};
-  launch_prepared(kAbsOut, arguments);
+  launch_prepared(abs_out_info, arguments);
 }
 
 // The macro uses these names without their namespace.

@@ -19,12 +19,12 @@ at::Tensor returns_self(const at::Tensor& input) { return input; }
 // Returns another tensor with the same memory: its schema has to say so.
 at::Tensor aliasing(const at::Tensor& input) { return input.view_as(input); }
 
-// What `compute` does, and its gradient. What the backward needs of the forward
+// What `Compute` does, and its gradient. What the backward needs of the forward
 // would be kept in the context: ctx->save_for_backward({input}).
-template <at::Tensor (*compute)(const at::Tensor&)>
-struct HalvesGradient : torch::autograd::Function<HalvesGradient<compute>> {
+template <at::Tensor (*Compute)(const at::Tensor&)>
+struct HalvesGradient : torch::autograd::Function<HalvesGradient<Compute>> {
   static at::Tensor forward(AutogradContext* /*ctx*/, const at::Tensor& input) {
-    return compute(input);
+    return Compute(input);
   }
   // One gradient for each argument of forward.
   static variable_list backward(AutogradContext* /*ctx*/,
@@ -33,9 +33,9 @@ struct HalvesGradient : torch::autograd::Function<HalvesGradient<compute>> {
   }
 };
 
-template <at::Tensor (*compute)(const at::Tensor&)>
+template <at::Tensor (*Compute)(const at::Tensor&)>
 at::Tensor with_gradient(const at::Tensor& input) {
-  return HalvesGradient<compute>::apply(input);
+  return HalvesGradient<Compute>::apply(input);
 }
 
 TORCH_LIBRARY_FRAGMENT(openreg, m) {

@@ -18,9 +18,10 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device);
 
-// Runs the operator on the host, on zeros in the place of the data. Throws what
-// it throws for bad arguments. Null if only the data can tell whether the call
-// is good, or if it is too large to be run twice.
+// Runs the operator on the host, on zeros in the place of the data, or on ones
+// if it refuses those. Throws what it throws for bad arguments. Null if only
+// the data can tell whether the call is good, or if it is too large to be run
+// twice.
 std::shared_ptr<const record::CallMetadata> rehearse(
     const OperatorInfo& info, std::span<const c10::IValue> arguments);
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from table import UNITS, duration, print_table, print_verdict
+from table import UNITS, duration, print_table, print_verdict, verdict
 
 MEMCPY = "copy_host_memcpy"
 ALLOCATION_SIZES = (512, 1 << 20, 16 << 20)
@@ -117,7 +117,7 @@ def judge(
                 duration(than.median),
                 f"{value:.3f}",
                 f"<= {ratio.target}",
-                "ok" if ok else "MISSED",
+                verdict(ok),
             )
         )
     for size in ALLOCATION_SIZES:
@@ -132,7 +132,7 @@ def judge(
                 "",
                 f"{calls:.0f}",
                 "0",
-                "ok" if ok else "MISSED",
+                verdict(ok),
             )
         )
     header = ("promise", "driver", "host", "ratio or count", "target", "")

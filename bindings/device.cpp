@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "backend/aten/fallback_log.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "bindings/module.h"
@@ -17,6 +18,7 @@ namespace {
 void init() {
   at::globalContext().lazyInitDevice(at::kPrivateUse1);
   device_count_ensure_non_zero();
+  is_strict();  // reads OPENREG_STRICT
   torch::utils::register_fork_handler_for_device_init(at::kPrivateUse1);
 }
 

@@ -15,9 +15,11 @@ namespace {
 
 void fill(py::module_& module) {
   bind_device(module);
+  bind_engine(module);
   bind_stream(module);
   bind_random(module);
   bind_memory(module);
+  bind_mem_pool(module);
   bind_history(module);
   bind_snapshot(module);
 }

@@ -20,9 +20,11 @@ using torch::wrap_pybind_function;
 using torch::wrap_pybind_function_no_gil;
 
 void bind_device(py::module_& module);
+void bind_engine(py::module_& module);
 void bind_stream(py::module_& module);
 void bind_random(py::module_& module);
 void bind_memory(py::module_& module);
+void bind_mem_pool(py::module_& module);
 void bind_history(py::module_& module);
 void bind_snapshot(py::module_& module);
 

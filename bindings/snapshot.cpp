@@ -1,22 +1,15 @@
 // The state of the device allocator in the format of torch.cuda.memory, which
 // PyTorch's memory viewer reads.
 #include <c10/core/AllocatorConfig.h>
-#include <torch/csrc/profiler/combined_traceback.h>
 
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "backend/runtime/device_allocator.h"
+#include "bindings/frames.h"
 #include "bindings/history.h"
 #include "bindings/module.h"
-
-// From torch/csrc/profiler/python/combined_traceback.h, which cannot be
-// included: it needs a JSON library that PyTorch does not ship.
-namespace torch {
-std::vector<pybind11::object> py_symbolize(
-    std::vector<CapturedTraceback*>& to_symbolize);
-}  // namespace torch
 
 namespace torch_openreg::bindings {
 
@@ -25,33 +18,6 @@ namespace {
 using c10::CachingDeviceAllocator::BlockInfo;
 using c10::CachingDeviceAllocator::SegmentInfo;
 using c10::CachingDeviceAllocator::TraceEntry;
-using Context = std::shared_ptr<c10::GatheredContext>;
-
-// Gathers the stacks of a snapshot and turns them into frames all at once,
-// since they have most frames in common. The contexts must outlive it.
-class Frames {
- public:
-  // Gives `owner` a key "frames", empty without a context.
-  void add(py::dict owner, const Context& context) {
-    if (context == nullptr) {
-      owner["frames"] = py::list();
-      return;
-    }
-    tracebacks_.push_back(torch::getCapturedTracebackFromContext(context));
-    owners_.push_back(std::move(owner));
-  }
-
-  void resolve() {
-    const std::vector<py::object> frames = torch::py_symbolize(tracebacks_);
-    for (size_t i = 0; i < owners_.size(); ++i) {
-      owners_[i]["frames"] = frames.at(i);
-    }
-  }
-
- private:
-  std::vector<torch::CapturedTraceback*> tracebacks_;
-  std::vector<py::dict> owners_;
-};
 
 py::tuple to_tuple(const c10::MempoolId_t& pool) {
   return py::make_tuple(pool.first, pool.second);

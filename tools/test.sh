@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests: the driver's under each build preset, the backend's under `dev`,
-# then those of the Python package. With --all also what takes long: a soak of the
-# stream and event tests and the stress tests at ten times their size. Stops at the
-# first failure.
+# Runs the tests: the driver's and the launch record's under each build preset, the
+# backend's under `dev`, then those of the Python package. With --all also what
+# takes long: a soak of the stream and event tests and the stress tests at ten
+# times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh

@@ -4,10 +4,16 @@ Each replaces one method and leaves every other device to the original.
 """
 
 import enum
+from collections.abc import Callable
 from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 from torch.overrides import has_torch_function_unary
+
+from torch_openreg.openreg.engine import _wait_for_queued_work
+
+_T = TypeVar("_T")
 
 
 def _patch_dlpack_device() -> None:
@@ -43,7 +49,51 @@ def _patch_is_shared() -> None:
     torch.UntypedStorage.is_shared = is_shared  # type: ignore[method-assign]
 
 
+# Settings of the whole process that the CPU's kernels read while they run.
+_SETTERS = (
+    "_set_cpu_allow_fp16_reduced_precision_reduction",
+    "_set_default_dtype",
+    "_set_default_tensor_type",
+    "_set_deterministic_algorithms",
+    "_set_deterministic_fill_uninitialized_memory",
+    "_set_float32_matmul_precision",
+    "_set_fp32_precision_setter",
+    "_set_math_sdp_allow_fp16_bf16_reduction",
+    "_set_mkldnn_deterministic",
+    "_set_mkldnn_enabled",
+    "_set_nnpack_enabled",
+    "_set_onednn_allow_tf32",
+    "_set_qengine",
+    "set_num_threads",
+)
+
+
+def _patch_setters() -> None:
+    """Let a setting change only when nothing is queued that was called before.
+
+    The kernels that a device runs are the CPU's: they would see the new value.
+    """
+    for name in _SETTERS:
+        original = getattr(torch._C, name)
+        waiting = _waiting(original)
+        setattr(torch._C, name, waiting)
+        if getattr(torch, name, None) is original:
+            setattr(torch, name, waiting)
+
+
+def _waiting(setter: Callable[..., _T]) -> Callable[..., _T]:
+    """Return ``setter`` with a wait for all devices before it."""
+
+    @wraps(setter)
+    def waiting(*args: Any, **kwargs: Any) -> _T:
+        _wait_for_queued_work()
+        return setter(*args, **kwargs)
+
+    return waiting
+
+
 def apply() -> None:
     """Apply every patch. Call it once."""
     _patch_dlpack_device()
     _patch_is_shared()
+    _patch_setters()

@@ -1,13 +1,14 @@
 #include "backend/aten/conversion.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/record_function.h>
 
 #include <array>
 #include <atomic>
 #include <cstring>
 
+#include "backend/executor/clean_dispatch.h"
 #include "backend/executor/copy_values.h"
-#include "backend/executor/execution_scope.h"
 
 namespace torch_openreg {
 
@@ -32,7 +33,8 @@ at::Tensor sample_of(const at::Tensor& tensor) {
 }
 
 void try_on_host(const at::Tensor& dst, const at::Tensor& src) {
-  const ExecutionScope scope;
+  const CleanDispatch clean;
+  const at::DisableRecordFunctionGuard no_profiling;
   copy_values(sample_of(dst), sample_of(src));
 }
 

@@ -13,6 +13,7 @@
 #include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/host_allocator.h"
+#include "backend/runtime/sync_debug.h"
 #include "openreg/memory.h"
 
 namespace torch_openreg {
@@ -113,6 +114,7 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   const at::Tensor& remote = dst.is_cpu() ? src : dst;
   const OpenRegStream stream = getCurrentOpenRegStream(remote.device().index());
   const DeviceScope scope(stream.device_index());
+  if (!non_blocking) note_synchronization();
   memcpy_on(stream, dst, src);
   if (!non_blocking) return stream.synchronize();
   const c10::DataPtr& data = host.storage().data_ptr();
@@ -178,7 +180,7 @@ void copy_tensor(const at::Tensor& dst, const at::Tensor& src,
   }
   if (!dst.is_cpu() && !src.is_cpu()) {
     if (dst.device() != src.device()) return copy_between_devices(dst, from);
-    at::assert_no_partial_overlap(dst, from);
+    at::assert_no_partial_overlap(dst, src);
     return copy_on_device(dst, from);
   }
   if (dst.is_cpu()) return copy_to_host(dst, from, non_blocking);

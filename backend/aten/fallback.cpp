@@ -1,5 +1,6 @@
 #include "backend/aten/fallback.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
@@ -9,6 +10,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -114,32 +117,64 @@ at::Generator choose_generator(const c10::IValue& given,
   return generator;
 }
 
-// Puts the engine of the device's generator in place of none or of ours: the
-// CPU's kernels take no other.
-void replace_generators(const c10::OperatorHandle& op,
-                        std::span<c10::IValue> arguments,
-                        std::optional<c10::Device> device) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!is_generator(op.schema().arguments()[i])) continue;
-    const at::Generator chosen = choose_generator(arguments[i], device);
-    arguments[i] =
-        static_cast<OpenRegGeneratorImpl*>(chosen.unsafeGetGeneratorImpl())
-            ->engine();
+// The CPU's kernels take only the CPU's generators: these draw in the place of
+// ours.
+class DrawnGenerators {
+ public:
+  void replace(const c10::OperatorHandle& op, std::span<c10::IValue> arguments,
+               std::optional<c10::Device> device) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_generator(op.schema().arguments()[i])) continue;
+      at::Generator ours = choose_generator(arguments[i], device);
+      at::Generator drawn = at::detail::createCPUGenerator();
+      drawn.set_state(ours.get_state());
+      arguments[i] = drawn;
+      pairs_.emplace_back(std::move(ours), std::move(drawn));
+    }
   }
+
+  void give_back() {
+    for (auto& [ours, drawn] : pairs_) ours.set_state(drawn.get_state());
+  }
+
+ private:
+  std::vector<std::pair<at::Generator, at::Generator>> pairs_;
+};
+
+uint64_t bytes_on_device(std::span<const c10::IValue> arguments) {
+  uint64_t bytes = 0;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.is_privateuseone() &&
+        tensor.layout() == at::kStrided) {
+      bytes += tensor.nbytes();
+    }
+  });
+  return bytes;
+}
+
+// The global fallback: what has no kernel here, since it was registered later
+// than the catch-all.
+void global_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  cpu_fallback(op, stack, FallbackReason::kNotRegistered);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&global_fallback>());
 }
 
 }  // namespace
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+                  FallbackReason reason) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
   const std::optional<c10::Device> device = device_of(op, arguments);
-  replace_generators(op, arguments, device);
+  note_fallback(c10::toString(op.operator_name()), reason,
+                bytes_on_device(arguments));
+  DrawnGenerators generators;
+  generators.replace(op, arguments, device);
   const DeviceScope scope(device ? device->index() : -1);
   at::native::cpu_fallback(op, stack);
+  generators.give_back();
 }
 
 }  // namespace torch_openreg

@@ -4,11 +4,15 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include "backend/aten/fallback_log.h"
+
 namespace torch_openreg {
 
 // Copies the arguments to the host, calls the CPU's kernel, and copies results
 // and changed arguments back. Waits for the device. A random operator draws
-// from the device's generator.
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// from the device's generator. The use is counted with its reason; in strict
+// mode it is an error, before anything is changed.
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+                  FallbackReason reason);
 
 }  // namespace torch_openreg

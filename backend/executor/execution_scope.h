@@ -2,32 +2,33 @@
 #pragma once
 
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <optional>
+
+#include "backend/executor/clean_dispatch.h"
+#include "backend/executor/settings.h"
 
 namespace torch_openreg {
 
 // A kernel may run on the thread of a worker or on the caller's, inside
-// whatever modes the caller is in (autograd, autocast, functionalization,
-// profiling, Python dispatch). Within this scope none of that is in force:
-// operators go straight to the CPU's kernels. Not thread-safe: it is a thread's
-// own.
+// whatever modes the caller is in (autograd, functionalization, profiling,
+// Python dispatch). Within this scope none of that is in force: operators go
+// straight to the CPU's kernels, with the caller's number of threads, treatment
+// of denormals and mode of gradients. Not thread-safe: it is a thread's own.
 class ExecutionScope {
  public:
-  ExecutionScope() = default;
+  explicit ExecutionScope(const Settings& settings);
+  ~ExecutionScope();
   ExecutionScope(const ExecutionScope&) = delete;
   ExecutionScope& operator=(const ExecutionScope&) = delete;
 
  private:
-  // What kernels need to make tensors of their own: without it, a call that has
-  // no tensor among its arguments finds no kernel.
-  static constexpr c10::DispatchKeySet kIncluded{
-      c10::DispatchKey::BackendSelect};
-  static constexpr c10::DispatchKeySet kExcluded =
-      c10::default_excluded_set | c10::autograd_dispatch_keyset |
-      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
-
-  const c10::impl::ForceDispatchKeyGuard dispatch_{kIncluded, kExcluded};
-  const at::DisableRecordFunctionGuard no_profiling_;
+  const CleanDispatch dispatch_;
+  // Only if somebody listens: to disable what nobody hears costs as much as a
+  // small operator.
+  std::optional<at::DisableRecordFunctionGuard> no_profiling_;
+  const bool denormals_before_;
+  const bool gradients_before_;
 };
 
 }  // namespace torch_openreg

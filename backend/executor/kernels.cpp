@@ -1,87 +1,83 @@
 // The executor: ATen on device memory, as a kernel module of the driver. It is
 // loaded on the device's side and reaches memory through its context alone.
-#include <ATen/ops/from_blob.h>
-#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
 
+#include <exception>
+#include <new>
 #include <span>
+#include <stdexcept>
+#include <string>
 
-#include "backend/executor/copy_record.h"
-#include "backend/executor/copy_values.h"
-#include "backend/executor/execution_scope.h"
+#include "backend/executor/copy_kernel.h"
+#include "backend/executor/decode.h"
+#include "backend/executor/describe.h"
+#include "backend/executor/failure.h"
+#include "backend/executor/generators.h"
+#include "backend/executor/operators.h"
 #include "openreg/kernel.h"
+
+using namespace torch_openreg;
 
 namespace {
 
-using torch_openreg::TensorRecord;
-
-// Bits are copied as numbers of the same width: that serves every dtype,
-// quantized ones and those without arithmetic included.
-at::ScalarType bits_type(size_t itemsize) {
-  switch (itemsize) {
-    case 1:
-      return at::kByte;
-    case 2:
-      return at::kShort;
-    case 4:
-      return at::kInt;
-    case 8:
-      return at::kLong;
-    default:
-      return at::kComplexDouble;
+// Runs `body` and turns what it throws into a failure of the kernel, which
+// `describe` names.
+template <typename Body, typename Describe>
+orError_t guarded(orKernelContext* ctx, Body body, Describe describe) {
+  try {
+    return body();
+  } catch (const IllegalAddress&) {
+    return orErrorIllegalAddress;  // the context knows the reason
+  } catch (const std::invalid_argument& error) {
+    return orKernelFail(ctx, orErrorInvalidValue, error.what());
+  } catch (const std::bad_alloc&) {
+    return orKernelFail(ctx, orErrorOutOfMemory, "no host memory");
+  } catch (const std::exception& error) {
+    return orKernelFail(ctx, orErrorLaunchFailure,
+                        describe_failure(error, describe()).c_str());
   }
 }
 
-// A CPU tensor over device memory; undefined if the kernel has failed.
-at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
-                   at::ScalarType dtype) {
-  size_t bytes = 0;
-  if (!extent_of(record, c10::elementSize(dtype), &bytes)) {
-    orKernelFail(ctx, orErrorIllegalAddress, "a tensor's extent overflows");
-    return {};
-  }
-  void* const data =
-      orKernelTranslate(ctx, reinterpret_cast<const void*>(record.data), bytes);
-  if (data == nullptr) return {};
-  at::Tensor tensor =
-      at::from_blob(data, at::IntArrayRef(record.sizes),
-                    at::IntArrayRef(record.strides), at::dtype(dtype));
-  if ((record.flags & TensorRecord::kConjugate) != 0) tensor._set_conj(true);
-  if ((record.flags & TensorRecord::kNegative) != 0) tensor._set_neg(true);
-  return tensor;
+template <typename Body>
+orError_t guarded(orKernelContext* ctx, Body body) {
+  return guarded(ctx, body, [] { return std::string(); });
 }
 
-orError_t copy(orKernelContext* ctx, TensorRecord dst, TensorRecord src) {
-  auto dst_type = static_cast<at::ScalarType>(dst.dtype);
-  auto src_type = static_cast<at::ScalarType>(src.dtype);
-  if (dst_type == src_type && dst.flags == src.flags) {
-    dst_type = src_type = bits_type(c10::elementSize(dst_type));
-    dst.flags = src.flags = 0;
+template <typename Run>
+orError_t with_record(orKernelContext* ctx, Run run) {
+  record::Reader reader({static_cast<const record::Word*>(ctx->args),
+                         ctx->size / sizeof(record::Word)});
+  if (ctx->size % sizeof(record::Word) != 0 || !reader.open()) {
+    return orKernelFail(ctx, orErrorInvalidValue, "a malformed launch record");
   }
-  const at::Tensor to = view_of(ctx, dst, dst_type);
-  const at::Tensor from = view_of(ctx, src, src_type);
-  if (!to.defined() || !from.defined()) return orErrorIllegalAddress;
-  torch_openreg::copy_values(to, from);
-  return orSuccess;
+  return guarded(
+      ctx, [&] { return run(ctx, reader); },
+      [&] {
+        record::Reader again = reader;
+        return again.open() ? describe_call(again) : std::string();
+      });
 }
 
 }  // namespace
 
 OPENREG_MODULE;
 
-// Copies between two tensors of one device: any strides, any dtypes.
+OPENREG_KERNEL(run_operator) { return with_record(ctx, run_operator); }
+
+OPENREG_KERNEL(fetch_outputs) { return with_record(ctx, fetch_outputs); }
+
 OPENREG_KERNEL(copy_tensor) {
-  const std::span words(static_cast<const int64_t*>(ctx->args),
-                        ctx->size / sizeof(int64_t));
-  TensorRecord dst;
-  TensorRecord src;
-  if (ctx->size % sizeof(int64_t) != 0 ||
-      !torch_openreg::decode_copy(words, &dst, &src)) {
-    return orKernelFail(ctx, orErrorInvalidValue, "a malformed copy record");
-  }
-  const torch_openreg::ExecutionScope scope;
-  try {
-    return copy(ctx, dst, src);
-  } catch (const std::exception& error) {
-    return orKernelFail(ctx, orErrorLaunchFailure, error.what());
-  }
+  return guarded(ctx, [&] { return copy_tensor(ctx); });
+}
+
+OPENREG_KERNEL(set_generator) {
+  return guarded(ctx, [&] { return set_generator(ctx); });
+}
+
+OPENREG_KERNEL(get_generator) {
+  return guarded(ctx, [&] { return get_generator(ctx); });
+}
+
+OPENREG_KERNEL(drop_generator) {
+  return guarded(ctx, [&] { return drop_generator(ctx); });
 }

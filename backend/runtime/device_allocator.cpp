@@ -13,6 +13,7 @@
 #include "backend/runtime/memory/device_cache.h"
 #include "backend/runtime/memory/live_blocks.h"
 #include "backend/runtime/memory/parking.h"
+#include "backend/runtime/memory/pool_scopes.h"
 #include "openreg/memory.h"
 
 namespace torch_openreg {
@@ -34,8 +35,11 @@ class OpenRegDeviceAllocator::Impl {
   void* allocate(size_t size, const OpenRegStream& stream) {
     State& all = state();
     DeviceCache& cache = all.cache(stream.device_index());
+    const OpenRegMemPool* const pool =
+        memory::pool_in_use(stream.device_index());
     if (Block* const block = all.parking.take()) {
-      if (is_same_request(block, cache, size, stream) && may_park(cache)) {
+      if (is_same_request(block, cache, size, stream) && is_of(block, pool) &&
+          may_park(cache)) {
         block->parked.store(false, std::memory_order_relaxed);
         all.parking.count_reuse(block);
         return block->ptr;
@@ -43,7 +47,7 @@ class OpenRegDeviceAllocator::Impl {
       all.release(block);
     }
     all.parking.drain();
-    Block* const block = cache.allocate(size, stream);
+    Block* const block = cache.allocate(size, stream, pool);
     all.live.insert(block);
     return block->ptr;
   }
@@ -82,6 +86,15 @@ class OpenRegDeviceAllocator::Impl {
     for (const auto& cache : state().caches) function(*cache);
   }
 
+  // Does not begin anything: the end of a memory pool comes here, maybe in a
+  // forked child.
+  void empty_pool(const c10::MempoolId_t& pool) {
+    State* const all = state_.load(std::memory_order_acquire);
+    if (all == nullptr) return;
+    all->parking.drain();
+    for (const auto& cache : all->caches) cache->empty(pool);
+  }
+
   memory::HistorySettings history;
 
  private:
@@ -110,6 +123,10 @@ class OpenRegDeviceAllocator::Impl {
                               size_t size, const OpenRegStream& stream) {
     return block->requested == size && block->stream == stream.id() &&
            block->segment->cache == &cache;
+  }
+  static bool is_of(const Block* block, const OpenRegMemPool* pool) {
+    const memory::PoolPair& owner = *block->segment->owner;
+    return pool == nullptr ? owner.is_default() : owner.id == pool->id();
   }
   // Not while somebody wants to know of every step.
   bool may_park(const DeviceCache& cache) const {
@@ -209,7 +226,10 @@ bool OpenRegDeviceAllocator::initialized() {
 }
 
 void OpenRegDeviceAllocator::emptyCache(c10::MempoolId_t pool) {
-  if (pool != c10::MempoolId_t{0, 0}) return;  // there are no others yet
+  if (pool != c10::MempoolId_t{0, 0}) {
+    impl_->empty_pool(pool);
+    return;
+  }
   impl_->for_each_cache([](DeviceCache& cache) { cache.empty(); });
 }
 

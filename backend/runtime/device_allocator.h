@@ -23,7 +23,8 @@ struct MemorySnapshot {
 
 // Blocks are given to the stream that is current at the allocation, reused on
 // it at once after they were freed, and on it alone; work of other streams is
-// made known by recordStream. Each device has its own lock. Thread-safe.
+// made known by recordStream. Each device has its own lock. What is allocated
+// in a scope of a memory pool (mem_pool.h) is that pool's. Thread-safe.
 //
 // No function initialises a device that was not used, except those that
 // allocate. A negative device is the current one. The settings are PyTorch's
@@ -49,7 +50,8 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   bool initialized() override;
   // Gives the unused segments of every device back. Waits for the work on
   // blocks that other streams have used, and for all work of the devices that
-  // have unused segments. There is no pool but {0, 0}.
+  // have unused segments. Memory pools (mem_pool.h) keep theirs while they
+  // live; their memory is given back, live or not, by their own id.
   void emptyCache(c10::MempoolId_t pool = {0, 0}) override;
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "backend/executor/failure.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "openreg/module.h"
@@ -16,7 +17,8 @@ namespace torch_openreg {
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(Kernel::kCount)> kNames =
-    {"copy_tensor"};
+    {"copy_tensor",   "run_operator",  "fetch_outputs",
+     "set_generator", "get_generator", "drop_generator"};
 
 // Beside this library, wherever that is.
 std::string module_path() {
@@ -57,16 +59,46 @@ LoadedExecutor& executor_of(c10::DeviceIndex device) {
   return executors.at(static_cast<size_t>(device));
 }
 
+// The failure of a kernel that has run before the launch returned is the
+// exception that it threw.
+void check_launch(orError_t code) {
+  if (C10_LIKELY(code == orSuccess)) return;
+  const std::string message = orGetLastErrorMessage();
+  const bool is_own =
+      message.find(OPENREG_EARLIER_FAILURE) == std::string::npos;
+  if (code == orErrorLaunchFailure && is_own) {
+    orGetLastError();
+    rethrow_failure(message);
+  }
+  OPENREG_CHECK(code);
+}
+
 }  // namespace
 
 void launch(Kernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, bool cheap) {
   const DeviceScope scope(stream.device_index());
+  launch_here(kernel, args, size, stream, cheap);
+}
+
+void launch_here(Kernel kernel, const void* args, size_t size,
+                 const OpenRegStream& stream, bool cheap) {
   const orLaunchConfig_t config{sizeof config, stream.handle(),
                                 cheap ? orLaunchCheap : orLaunchDefault};
-  OPENREG_CHECK(orLaunchKernelEx(
+  check_launch(orLaunchKernelEx(
       &config, executor_of(stream.device_index()).function(kernel), args,
       size));
+}
+
+size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
+                       const OpenRegStream& stream, void* reply,
+                       size_t reply_capacity) {
+  const DeviceScope scope(stream.device_index());
+  size_t reply_size = 0;
+  check_launch(orLaunchKernelSync(
+      executor_of(stream.device_index()).function(kernel), args, size,
+      stream.handle(), reply, reply_capacity, &reply_size));
+  return reply_size;
 }
 
 }  // namespace torch_openreg

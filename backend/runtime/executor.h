@@ -9,12 +9,32 @@
 
 namespace torch_openreg {
 
-enum class Kernel { kCopyTensor, kCount };
+enum class Kernel {
+  kCopyTensor,
+  kRunOperator,
+  kFetchOutputs,
+  kSetGenerator,
+  kGetGenerator,
+  kDropGenerator,
+  kCount
+};
 
 // Launches a kernel on `stream` with `size` bytes of arguments. `cheap` if it
 // takes less time than waking a thread: on an idle stream the caller may then
-// run it. Loads the executor on the stream's device first, once. Thread-safe.
+// run it. Loads the executor on the stream's device first, once. A failure of
+// the kernel that is known at once keeps the type of its exception.
+// Thread-safe.
 void launch(Kernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, bool cheap);
+
+// The same where the stream's device is current.
+void launch_here(Kernel kernel, const void* args, size_t size,
+                 const OpenRegStream& stream, bool cheap);
+
+// Runs a kernel in the stream's order and waits for it. Returns how many bytes
+// of `reply` it has filled.
+size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
+                       const OpenRegStream& stream, void* reply,
+                       size_t reply_capacity);
 
 }  // namespace torch_openreg

@@ -1,29 +1,52 @@
 #include "backend/runtime/generator.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <atomic>
+#include <cstring>
 #include <deque>
 #include <mutex>
+#include <vector>
 
 #include "backend/runtime/check.h"
+#include "backend/runtime/event.h"
+#include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
 
 namespace torch_openreg {
 
 namespace {
 
-OpenRegGeneratorImpl& impl_of(const at::Generator& generator) {
-  return *static_cast<OpenRegGeneratorImpl*>(
-      generator.unsafeGetGeneratorImpl());
+uint64_t next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+// The bytes of a generator's state.
+at::Tensor state_of(const at::Generator& generator) {
+  return at::Tensor(generator.unsafeGetGeneratorImpl()->get_state());
 }
 
 }  // namespace
 
 OpenRegGeneratorImpl::OpenRegGeneratorImpl(c10::DeviceIndex device,
                                            uint64_t seed)
-    : engine_(at::detail::createCPUGenerator(seed)) {
+    : id_(next_id()), host_(at::detail::createCPUGenerator(seed)) {
   device_ = c10::Device(c10::DeviceType::PrivateUse1, device);
   key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
+}
+
+OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
+
+void OpenRegGeneratorImpl::drop_engine() noexcept {
+  if (!last_.has_value()) return;
+  try {
+    launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, /*cheap=*/true);
+  } catch (const std::exception&) {
+    // A device that is broken or gone has forgotten its engines.
+  }
+  last_.reset();
 }
 
 c10::DeviceType OpenRegGeneratorImpl::device_type() {
@@ -31,18 +54,20 @@ c10::DeviceType OpenRegGeneratorImpl::device_type() {
 }
 
 void OpenRegGeneratorImpl::set_current_seed(uint64_t seed) {
-  const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
-  engine_.unsafeGetGeneratorImpl()->set_current_seed(seed);
+  host_.set_current_seed(seed);
+  is_sent_ = false;
+  is_seeded_ = true;
 }
 
 uint64_t OpenRegGeneratorImpl::current_seed() const {
-  const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
-  return engine_.current_seed();
+  return host_.current_seed();
 }
 
 uint64_t OpenRegGeneratorImpl::seed() {
-  const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
-  return engine_.unsafeGetGeneratorImpl()->seed();
+  const uint64_t chosen = host_.seed();
+  is_sent_ = false;
+  is_seeded_ = true;
+  return chosen;
 }
 
 void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
@@ -56,13 +81,65 @@ void OpenRegGeneratorImpl::set_offset(uint64_t offset) {
 uint64_t OpenRegGeneratorImpl::get_offset() const { return 0; }
 
 void OpenRegGeneratorImpl::set_state(const c10::TensorImpl& state) {
-  const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
-  engine_.unsafeGetGeneratorImpl()->set_state(state);
+  host_.unsafeGetGeneratorImpl()->set_state(state);
+  is_sent_ = false;
+  is_seeded_ = false;
+}
+
+void OpenRegGeneratorImpl::fetch_state() const {
+  const at::Tensor state = state_of(host_);
+  const size_t bytes =
+      launch_and_wait(Kernel::kGetGenerator, &id_, sizeof id_, *last_,
+                      state.mutable_data_ptr(), state.nbytes());
+  TORCH_INTERNAL_ASSERT(bytes == state.nbytes());
+  host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
 }
 
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  const std::lock_guard lock(engine_.unsafeGetGeneratorImpl()->mutex_);
-  return engine_.unsafeGetGeneratorImpl()->get_state();
+  if (is_sent_) fetch_state();
+  return host_.unsafeGetGeneratorImpl()->get_state();
+}
+
+void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
+  if (is_seeded_) {
+    const uint64_t message[] = {id_, host_.current_seed()};
+    launch(Kernel::kSetGenerator, message, sizeof message, stream, true);
+    return;
+  }
+  const at::Tensor state = state_of(host_);
+  std::vector<std::byte> message(sizeof id_ + state.nbytes());
+  std::memcpy(message.data(), &id_, sizeof id_);
+  std::memcpy(message.data() + sizeof id_, state.const_data_ptr(),
+              state.nbytes());
+  launch(Kernel::kSetGenerator, message.data(), message.size(), stream, true);
+}
+
+// Makes draws on `stream` come behind the earlier ones.
+void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
+  if (last_->device_index() == stream.device_index()) {
+    OpenRegEvent drawn;
+    drawn.record(*last_);
+    drawn.block(stream);
+    return;
+  }
+  if (is_sent_) {
+    fetch_state();
+    is_sent_ = false;
+    is_seeded_ = false;
+  }
+  drop_engine();
+}
+
+uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {
+  const std::lock_guard lock(mutex_);
+  const OpenRegStream stream = getCurrentOpenRegStream(device);
+  if (last_.has_value() && !(*last_ == stream)) follow(stream);
+  last_ = stream;
+  if (!is_sent_) {
+    send_state(stream);
+    is_sent_ = true;
+  }
+  return id_;
 }
 
 OpenRegGeneratorImpl* OpenRegGeneratorImpl::clone_impl() const {
@@ -82,7 +159,7 @@ const at::Generator& getDefaultOpenRegGenerator(c10::DeviceIndex device) {
     auto* const made = new std::deque<at::Generator>;
     for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
       made->push_back(at::make_generator<OpenRegGeneratorImpl>(i));
-      impl_of(made->back()).seed();
+      made->back().seed();
     }
     return made;
   }();

@@ -5,6 +5,7 @@
 #include "backend/runtime/event.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
+#include "backend/runtime/sync_debug.h"
 #include "openreg/event.h"
 
 namespace torch_openreg {
@@ -99,6 +100,7 @@ bool OpenRegGuardImpl::queryStream(const c10::Stream& stream) const {
 }
 
 void OpenRegGuardImpl::synchronizeStream(const c10::Stream& stream) const {
+  note_synchronization();
   OpenRegStream(stream).synchronize();
 }
 

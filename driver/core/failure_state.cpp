@@ -4,6 +4,15 @@
 
 namespace openreg {
 
+namespace {
+
+// As a call reports it that has nothing to do with it.
+Status as_earlier(const Status& status) {
+  return {status.code(), OPENREG_EARLIER_FAILURE + status.message()};
+}
+
+}  // namespace
+
 bool FailureState::is_sticky(orError_t code) const {
   return mode_ == ErrorMode::kGpu || code == orErrorIllegalAddress ||
          code == orErrorDeviceLost;
@@ -13,13 +22,13 @@ void FailureState::report(const Status& status) {
   const std::lock_guard lock(mutex_);
   if (is_broken()) return;
   if (is_sticky(status.code())) {
-    first_ = status;
+    first_ = as_earlier(status);
     others_ = 0;
     broken_.store(true, std::memory_order_release);
   } else if (!first_.ok()) {
     ++others_;
   } else {
-    first_ = status;
+    first_ = as_earlier(status);
   }
   pending_.store(true, std::memory_order_release);
 }

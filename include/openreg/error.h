@@ -21,6 +21,10 @@
 
 OPENREG_BEGIN_DECLS
 
+/* With these words begins, behind the function's name, the message of a failure
+ * that belongs to earlier work and not to the call that reports it. */
+#define OPENREG_EARLIER_FAILURE "earlier work failed: "
+
 typedef enum orError {
   orSuccess = 0,
   /* An argument is null, out of range, or contradicts another one. */

@@ -1,6 +1,7 @@
 // Kernels that fail, in the default mode (OPENREG_ERRORS=early): the failure is
 // delivered once, and the device goes on. What stays until a reset, in this
 // mode and in the other, is in sticky_failure_test.cpp.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,6 +17,9 @@
 namespace openreg::test {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using FailureTest = DriverTest;
 
 constexpr orError_t kLaunchFailure = orErrorLaunchFailure;
@@ -253,6 +257,29 @@ TEST_F(FailureTest, ASynchronousLaunchReturnsItsOwnFailureAndNothingElseDoes) {
     OR_EXPECT_OK(orStreamSynchronize(stream));
     OR_EXPECT_OK(orDeviceSynchronize());
   }
+}
+
+TEST_F(FailureTest, ACallSaysThatAFailureBelongsToEarlierWork) {
+  FailureBench bench;
+  Stream failing;
+  for (const auto& [name, call] : bench.reporting_calls()) {
+    SCOPED_TRACE(name);
+    fail_unseen(failing);
+    OR_EXPECT_ERROR(kLaunchFailure, call());
+    EXPECT_THAT(orGetLastErrorMessage(),
+                StartsWith(name + ": " OPENREG_EARLIER_FAILURE));
+  }
+}
+
+TEST_F(FailureTest, ACallDoesNotSayThatOfItsOwnFailure) {
+  Stream stream;
+  OR_EXPECT_ERROR(kLaunchFailure, fail_cheaply(stream));
+  EXPECT_THAT(orGetLastErrorMessage(), Not(HasSubstr(OPENREG_EARLIER_FAILURE)));
+  const orTestingFailArgs args{kLaunchFailure, "the reason"};
+  OR_EXPECT_ERROR(kLaunchFailure,
+                  orLaunchKernelSync(builtin("fail"), &args, sizeof args,
+                                     stream, nullptr, 0, nullptr));
+  EXPECT_THAT(orGetLastErrorMessage(), Not(HasSubstr(OPENREG_EARLIER_FAILURE)));
 }
 
 TEST_F(FailureTest, CodesThatSayNothingAreDeliveredAsLaunchFailure) {

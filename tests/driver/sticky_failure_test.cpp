@@ -1,5 +1,6 @@
 // Failures that stay with the device until it is reset: an illegal address and
 // a lost device in every mode, and every failure with OPENREG_ERRORS=gpu.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,8 @@
 namespace openreg::test {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using StickyFailureTest = DriverTest;
 
 // Every reporting call gives `code`, more than once; the others work; and after
@@ -22,6 +25,7 @@ void expect_sticky_until_reset(FailureBench& bench, orError_t code,
     for (const auto& [name, call] : bench.reporting_calls()) {
       SCOPED_TRACE(name);
       OR_EXPECT_ERROR_SAYS(code, text, call());
+      EXPECT_THAT(orGetLastErrorMessage(), HasSubstr(OPENREG_EARLIER_FAILURE));
     }
     for (const auto& [name, call] : bench.silent_calls()) {
       SCOPED_TRACE(name);
@@ -72,6 +76,8 @@ TEST_F(StickyFailureTest, AnInlineIllegalAddressIsReturnedAndStays) {
                     cheap ? launch_cheap(fill, args, nullptr)
                           : orLaunchKernelSync(fill, &args, sizeof args,
                                                nullptr, nullptr, 0, nullptr));
+    EXPECT_THAT(orGetLastErrorMessage(),
+                Not(HasSubstr(OPENREG_EARLIER_FAILURE)));
     expect_sticky_until_reset(bench, orErrorIllegalAddress, "kernel 'fill'");
   }
 }
@@ -224,6 +230,7 @@ OPENREG_CHILD(gpu_synchronous_failure_is_returned) {
   OR_EXPECT_ERROR_SAYS(orErrorNotSupported, "the reason",
                        orLaunchKernelSync(builtin("fail"), &args, sizeof args,
                                           nullptr, nullptr, 0, nullptr));
+  EXPECT_THAT(orGetLastErrorMessage(), Not(HasSubstr(OPENREG_EARLIER_FAILURE)));
   OR_EXPECT_ERROR(orErrorNotSupported, orDeviceSynchronize());
   OR_EXPECT_OK(orDeviceReset());
   return child_verdict();

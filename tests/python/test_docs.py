@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 DRIVER_PAGE = ROOT / "docs" / "driver.md"
 SEED_PAGE = ROOT / "docs" / "manual_seed.md"
+OPERATORS_PAGE = ROOT / "docs" / "operators.md"
 CONTEXT_H = Path(torch.__file__).parent / "include" / "ATen" / "Context.h"
 
 
@@ -67,19 +68,9 @@ def test_python_code_in_the_readme_prints_what_it_says():
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     assert blocks
-    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
     for block in blocks:
-        done = subprocess.run(
-            [sys.executable, "-c", block],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
         said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
-        assert done.stdout.splitlines() == said
+        assert output_of(block).splitlines() == said
 
 
 def test_every_variable_is_in_the_table_of_settings():
@@ -107,25 +98,68 @@ def unindented(text: str) -> str:
     return "\n".join(line.strip() for line in text.splitlines())
 
 
-def test_the_walk_of_manual_seed_quotes_its_sources():
-    """Every block but the program stands in a file that the page links to."""
-    links = re.findall(r"\]\(\.\./([^)#]+)\)", SEED_PAGE.read_text())
-    files = [ROOT / link for link in links] + [CONTEXT_H]
-    sources = [unindented(file.read_text()) for file in files]
-    _program, *quotes = blocks(SEED_PAGE, "(?:python|cpp)")
-    assert len(quotes) >= 7
+def assert_quoted(quotes: list[str], page: Path, *others: Path) -> None:
+    """Every quote stands in a file that the page links to, or in another one."""
+    links = re.findall(r"\]\(\.\./([^)#]+)\)", page.read_text())
+    sources = [unindented(f.read_text()) for f in (*map(ROOT.joinpath, links), *others)]
     for quote in quotes:
         assert any(unindented(quote) in source for source in sources), quote
+
+
+def output_of(program: str) -> str:
+    """What it prints, in a new process with no settings."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_walk_of_manual_seed_quotes_its_sources():
+    """Every block but the program stands in a file that the page links to."""
+    _program, *quotes = blocks(SEED_PAGE, "(?:python|cpp)")
+    assert len(quotes) >= 7
+    assert_quoted(quotes, SEED_PAGE, CONTEXT_H)
 
 
 def test_the_program_of_the_walk_prints_what_the_page_shows():
     program, *_ = blocks(SEED_PAGE, "python")
     (output,) = blocks(SEED_PAGE, "text")
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert done.stdout == output
+    assert output_of(program) == output
+
+
+def test_the_page_of_operators_quotes_its_sources():
+    quotes = blocks(OPERATORS_PAGE, "cpp")
+    assert len(quotes) >= 10
+    assert_quoted(quotes, OPERATORS_PAGE)
+
+
+def test_the_programs_of_the_page_of_operators_print_what_it_shows():
+    programs = blocks(OPERATORS_PAGE, "python")
+    outputs = blocks(OPERATORS_PAGE, "text")
+    assert len(programs) == len(outputs) >= 4
+    for program, output in zip(programs, outputs, strict=True):
+        assert output_of(program) == output
+
+
+def test_every_form_of_registration_has_a_file_and_a_test():
+    rows = re.findall(r"^\|.*::test_.*\|$", OPERATORS_PAGE.read_text(), re.M)
+    assert len(rows) >= 7
+    for row in rows:
+        ((path, test),) = re.findall(r"\]\(\.\./([^)]+)\)`::(\w+)`", row)
+        assert f"def {test}(" in (ROOT / path).read_text(), row
+        assert "](../backend/aten/" in row
+
+
+def test_the_page_of_operators_names_every_reason_of_a_fallback():
+    code = (ROOT / "backend" / "aten" / "fallback_log.cpp").read_text()
+    reasons = re.findall(r'case FallbackReason::\w+:\s+return "(.*)";', code)
+    assert len(reasons) >= 4
+    for reason in reasons:
+        assert f"| {reason} |" in OPERATORS_PAGE.read_text()

@@ -13,6 +13,7 @@ from torch_openreg.openreg import (  # noqa: F401
     _lazy,
     _utils,
     amp,
+    engine,
     memory,
     random,
     streams,
@@ -41,7 +42,18 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     set_device,
     synchronize,
 )
+from torch_openreg.openreg.engine import (
+    engine_stats,
+    fallback_report,
+    get_sync_debug_mode,
+    is_strict,
+    reset_fallback_report,
+    set_strict,
+    set_sync_debug_mode,
+    strict,
+)
 from torch_openreg.openreg.memory import (
+    MemPool,
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
@@ -64,6 +76,7 @@ from torch_openreg.openreg.memory import (
     reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from torch_openreg.openreg.random import (
     default_generators,
@@ -94,6 +107,7 @@ __all__ = [
     "AcceleratorError",
     "Event",
     "ExternalStream",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -109,6 +123,9 @@ __all__ = [
     "device_count",
     "device_of",
     "empty_cache",
+    "engine",
+    "engine_stats",
+    "fallback_report",
     "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_device_capability",
@@ -118,6 +135,7 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_from_external",
+    "get_sync_debug_mode",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
     "init",
@@ -126,6 +144,7 @@ __all__ = [
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "is_strict",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -141,6 +160,7 @@ __all__ = [
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_fallback_report",
     "reset_max_memory_allocated",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
@@ -151,9 +171,13 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_strict",
+    "set_sync_debug_mode",
     "stream",
     "streams",
+    "strict",
     "synchronize",
+    "use_mem_pool",
 ]
 
 

@@ -4,6 +4,7 @@ The allocator keeps freed memory for the next tensor: "allocated" is what tensor
 have, "reserved" is that and what is kept.
 """
 
+import contextlib
 import pickle
 import sys
 import warnings
@@ -19,6 +20,7 @@ from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init, is_initialized
 from torch_openreg.openreg._memory_table import render_table
 from torch_openreg.openreg._utils import _get_device_index
+from torch_openreg.openreg.devices import current_device
 from torch_openreg.openreg.streams import (
     _pack,
     current_stream,
@@ -26,6 +28,7 @@ from torch_openreg.openreg.streams import (
 )
 
 __all__ = [
+    "MemPool",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "empty_cache",
@@ -48,6 +51,7 @@ __all__ = [
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
+    "use_mem_pool",
 ]
 
 
@@ -245,13 +249,70 @@ def memory_snapshot(
 ) -> list[dict[str, Any]]:
     """Return the segments of the allocator on all devices, with their blocks.
 
-    ``mempool_id`` chooses those of one memory pool. ``include_traces`` makes no
-    difference: the segments hold none.
+    ``mempool_id`` chooses those of one :class:`MemPool`; ``(0, 0)``, which is the
+    id of none, stands for all. ``include_traces`` makes no difference: the segments
+    hold none.
     """
     segments: list[dict[str, Any]] = _C._memory_snapshot(False)["segments"]
-    if mempool_id is None:
+    if mempool_id is None or tuple(mempool_id) == (0, 0):
         return segments
-    return [item for item in segments if item["segment_pool_id"] == mempool_id]
+    chosen = tuple(mempool_id)
+    return [item for item in segments if item["segment_pool_id"] == chosen]
+
+
+class MemPool(_C._MemPool):
+    """A part of the device memory for those who ask for it by :func:`use_mem_pool`.
+
+    It has segments of its own on each device: what was allocated in it returns to it
+    and to nobody else. It keeps them until it is deleted, whatever
+    :func:`empty_cache` is called; what tensors still use then goes back to the device
+    with a call of that after their end. Statistics count its memory in.
+
+    With ``use_on_oom`` its unused memory also serves an allocation outside all pools
+    that would fail for lack of memory. With ``no_split`` each segment serves one
+    tensor at a time, however small. ``allocator`` is there because
+    ``torch.cuda.MemPool`` has it, and must be None.
+    """
+
+    def __init__(
+        self, allocator: None = None, use_on_oom: bool = False, no_split: bool = False
+    ) -> None:
+        """Create a pool without any memory."""
+        if allocator is not None:
+            raise NotImplementedError(
+                "torch.openreg.MemPool takes no allocator: device memory comes from "
+                "the OpenReg driver alone"
+            )
+        _lazy_init()
+        super().__init__(use_on_oom, no_split)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """The name of the pool in snapshots and statistics."""
+        return super().id
+
+    def use_count(self) -> int:
+        """Return 1, and 1 more for each :func:`use_mem_pool` that is under way."""
+        return super().use_count()
+
+    def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
+        """Return its segments on all devices, as :func:`memory_snapshot`."""
+        return memory_snapshot(self.id, include_traces)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: MemPool, device: Device = None) -> Iterator[None]:
+    """Take what the calling thread allocates on ``device`` from ``pool``.
+
+    The innermost pool counts. Other threads, those that this one starts and those of
+    a backward pass included, are not concerned.
+    """
+    index = current_device() if device is None else _get_device_index(device)
+    scope = _C._use_mem_pool(pool, index)
+    try:
+        yield
+    finally:
+        scope.leave()
 
 
 def _record_memory_history(

@@ -1,9 +1,15 @@
 // copy_, and reading a single value.
-#include <ATen/ops/_local_scalar_dense.h>
-#include <ATen/ops/empty.h>
+#include <ATen/Dispatch_v2.h>
 #include <torch/library.h>
 
+#include <cstddef>
+
 #include "backend/aten/copy.h"
+#include "backend/runtime/check.h"
+#include "backend/runtime/functions.h"
+#include "backend/runtime/stream.h"
+#include "backend/runtime/sync_debug.h"
+#include "openreg/memory.h"
 
 namespace torch_openreg {
 
@@ -39,10 +45,28 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   return copy_from(self, dst, /*non_blocking=*/false);
 }
 
+// The value of an element, given as its bytes.
+at::Scalar to_scalar(at::ScalarType dtype, const void* bytes) {
+  return AT_DISPATCH_V2(
+      dtype, "_local_scalar_dense_openreg",
+      AT_WRAP([&] { return at::Scalar(*static_cast<const scalar_t*>(bytes)); }),
+      AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES),
+      at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
+}
+
+// Not through a tensor on the host: item() is called often.
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  const at::Tensor value = at::empty({}, at::dtype(self.scalar_type()));
-  copy_tensor(value, self.reshape({}), /*non_blocking=*/false);
-  return at::_local_scalar_dense(value);
+  TORCH_CHECK(self.numel() > 0, "Empty tensor not supported");
+  note_synchronization();
+  const c10::DeviceIndex device = self.device().index();
+  const DeviceScope scope(device);
+  alignas(16) std::byte bytes[sizeof(c10::complex<double>)];
+  // Returns when the bytes are there: the memory is pageable.
+  OPENREG_CHECK(orMemcpyAsync(bytes, self.const_data_ptr(), self.itemsize(),
+                              orMemcpyDeviceToHost,
+                              getCurrentOpenRegStream(device).handle()));
+  return to_scalar(self.scalar_type(), bytes);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

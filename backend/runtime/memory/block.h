@@ -17,6 +17,7 @@ namespace torch_openreg::memory {
 struct Block;
 class BlockPool;
 class DeviceCache;
+struct PoolPair;
 
 using Context = std::shared_ptr<c10::GatheredContext>;
 
@@ -45,7 +46,8 @@ struct Segment {
   ~Segment();
 
   DeviceCache* cache = nullptr;
-  BlockPool* pool = nullptr;
+  PoolPair* owner = nullptr;
+  BlockPool* pool = nullptr;  // one of the pair
   char* base = nullptr;
   size_t size = 0;
   c10::StreamId stream = 0;

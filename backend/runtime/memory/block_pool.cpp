@@ -11,8 +11,8 @@ using c10::CachingAllocator::AcceleratorAllocatorConfig;
 using c10::CachingAllocator::kMinBlockSize;
 using c10::CachingAllocator::kSmallSize;
 
-BlockPool::BlockPool(bool large)
-    : large_(large), stat_types_{true, !large, large} {}
+BlockPool::BlockPool(bool large, bool may_split)
+    : large_(large), may_split_(may_split), stat_types_{true, !large, large} {}
 
 Block* BlockPool::take(size_t size, c10::StreamId stream) {
   ++clock_;
@@ -81,6 +81,7 @@ std::vector<Segment*> BlockPool::unused(c10::StreamId stream,
 void BlockPool::remove_unused(Segment* segment) { remove(segment->first); }
 
 bool BlockPool::should_split(const Block* block, size_t size) const {
+  if (!may_split_) return false;
   const size_t rest = block->size - size;
   if (!large_) return rest >= kMinBlockSize;
   return size < AcceleratorAllocatorConfig::max_split_size() &&
@@ -116,18 +117,18 @@ void BlockPool::insert(Block* block) {
   } else {
     block->place = free_.insert(block).first;
   }
-  if (block->is_split()) {
-    ++split_blocks_;
-    split_bytes_ += static_cast<int64_t>(block->size);
-  }
+  count_split(block, 1);
 }
 
 void BlockPool::remove(Block* block) {
   spare_ = free_.extract(block->place);
-  if (block->is_split()) {
-    --split_blocks_;
-    split_bytes_ -= static_cast<int64_t>(block->size);
-  }
+  count_split(block, -1);
+}
+
+void BlockPool::count_split(const Block* block, int64_t sign) {
+  if (!block->is_split()) return;
+  split_change_.blocks += sign;
+  split_change_.bytes += sign * static_cast<int64_t>(block->size);
 }
 
 }  // namespace torch_openreg::memory

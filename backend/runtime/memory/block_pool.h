@@ -1,9 +1,10 @@
-// The free blocks of one device and kind: small or large.
+// The free blocks of one memory pool and kind on one device: small or large.
 #pragma once
 
 #include <c10/core/Allocator.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "backend/runtime/memory/block.h"
@@ -15,7 +16,8 @@ namespace torch_openreg::memory {
 // lock of its cache.
 class BlockPool {
  public:
-  explicit BlockPool(bool large);
+  // Without `may_split` it never cuts a block.
+  BlockPool(bool large, bool may_split);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
@@ -48,9 +50,13 @@ class BlockPool {
     return static_cast<int64_t>(clock_ - block->free_at);
   }
 
-  // Free blocks that are parts of a segment: how many, and their bytes.
-  int64_t split_blocks() const { return split_blocks_; }
-  int64_t split_bytes() const { return split_bytes_; }
+  // Free blocks that are parts of a segment: how many more there are than at
+  // the call before, and their bytes.
+  struct Splits {
+    int64_t blocks = 0;
+    int64_t bytes = 0;
+  };
+  Splits take_split_change() { return std::exchange(split_change_, {}); }
 
  private:
   bool should_split(const Block* block, size_t size) const;
@@ -59,14 +65,16 @@ class BlockPool {
   void insert(Block* block);
   void remove(Block* block);
 
+  void count_split(const Block* block, int64_t sign);
+
   const bool large_;
+  const bool may_split_;
   const c10::CachingAllocator::StatTypes stat_types_;
   FreeBlocks free_;
   FreeBlocks::node_type
       spare_;  // saves an allocation where one goes, one comes
   uint64_t clock_ = 0;
-  int64_t split_blocks_ = 0;
-  int64_t split_bytes_ = 0;
+  Splits split_change_;
 };
 
 }  // namespace torch_openreg::memory

@@ -30,22 +30,31 @@ DeviceCache::DeviceCache(c10::DeviceIndex device,
                          const HistorySettings& history)
     : device_(device), history_(history) {}
 
-BlockPool& DeviceCache::pool_for(size_t size) {
-  return is_large(size) ? large_ : small_;
+PoolPair& DeviceCache::pair_of(const OpenRegMemPool* pool) {
+  if (C10_LIKELY(pool == nullptr)) return default_;
+  const auto found = pools_.find(pool->id());
+  if (found != pools_.end()) return found->second;
+  forget_dead_pools();
+  return pools_.try_emplace(pool->id(), *pool).first->second;
 }
 
-Block* DeviceCache::allocate(size_t requested, const OpenRegStream& stream) {
+void DeviceCache::forget_dead_pools() {
+  std::erase_if(pools_, [](const auto& item) {
+    return item.second.dead() && item.second.segments == 0;
+  });
+}
+
+Block* DeviceCache::allocate(size_t requested, const OpenRegStream& stream,
+                             const OpenRegMemPool* pool) {
   const size_t size = requested < kTooLarge ? block_size(requested) : requested;
-  Request request{requested,
-                  size,
-                  stream,
-                  pool_for(size),
-                  history_.gather(RecordContext::STATE),
-                  {}};
+  Request request{
+      requested, size, stream, history_.gather(RecordContext::STATE), {}};
   Lock lock(mutex_);
+  request.owner = &pair_of(pool);
+  request.pool = &request.owner->of_kind(is_large(size));
   if (C10_UNLIKELY(requested >= kTooLarge)) out_of_memory(request, lock);
   if (!pending_.empty()) poll_pending(request.dead);
-  Block* block = request.pool.take(size, stream.id());
+  Block* block = request.pool->take(size, stream.id());
   if (block == nullptr && !is_garbage_due()) {
     block = new_segment(request);
   }
@@ -74,8 +83,8 @@ void DeviceCache::release(Block* block) noexcept {
       });
   if (block->oversize) stats_.oversize_allocations.decrease(1);
   const Usage now = usage(block, -1);
-  note(TraceEntry::FREE_REQUESTED, block->ptr, block->requested,
-       block->segment->handle, context ? context : block->context, dead);
+  note(TraceEntry::FREE_REQUESTED, about(*block),
+       context ? context : block->context, dead);
   if (block->other_users.empty()) {
     complete(block, dead);
   } else {
@@ -102,7 +111,7 @@ void DeviceCache::start(Block* block, Request& request) {
   block->state = Block::State::kAllocated;
   block->requested = request.requested;
   block->context = request.context;
-  const BlockPool& pool = request.pool;
+  BlockPool& pool = *block->segment->pool;
   for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
     stats_.allocation[type].increase(1);
     stats_.allocated_bytes[type].increase(block->size);
@@ -113,13 +122,11 @@ void DeviceCache::start(Block* block, Request& request) {
   block->oversize = block->size >= AcceleratorAllocatorConfig::max_split_size();
   if (block->oversize) stats_.oversize_allocations.increase(1);
   count_splits(pool);
-  note(TraceEntry::ALLOC, block->ptr, block->requested, block->segment->handle,
-       request.context, request.dead);
+  note(TraceEntry::ALLOC, about(*block), request.context, request.dead);
 }
 
 void DeviceCache::complete(Block* block, DeadContexts& dead) {
-  note(TraceEntry::FREE_COMPLETED, block->ptr, block->requested,
-       block->segment->handle, block->context, dead);
+  note(TraceEntry::FREE_COMPLETED, about(*block), block->context, dead);
   BlockPool& pool = *block->segment->pool;
   for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
     stats_.active[type].decrease(1);
@@ -136,31 +143,53 @@ void DeviceCache::poll_pending(DeadContexts& dead) {
   note_pending();
 }
 
-// Brings the statistics to what the pool holds. One step whatever has happened
+// Brings the statistics to what the pools hold. One step whatever has happened
 // in between, so that peaks and sums count results only.
-void DeviceCache::count_splits(const BlockPool& pool) {
+void DeviceCache::count_splits(BlockPool& pool) {
   const auto apply = [](c10::CachingAllocator::Stat& stat, int64_t change) {
     if (change > 0) stat.increase(static_cast<size_t>(change));
     if (change < 0) stat.decrease(static_cast<size_t>(-change));
   };
-  const size_t own = static_cast<size_t>(pool.large() ? StatType::LARGE_POOL
-                                                      : StatType::SMALL_POOL);
-  const int64_t blocks =
-      pool.split_blocks() - stats_.inactive_split[own].current;
-  const int64_t bytes =
-      pool.split_bytes() - stats_.inactive_split_bytes[own].current;
+  const BlockPool::Splits change = pool.take_split_change();
   for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
-    apply(stats_.inactive_split[type], blocks);
-    apply(stats_.inactive_split_bytes[type], bytes);
+    apply(stats_.inactive_split[type], change.blocks);
+    apply(stats_.inactive_split_bytes[type], change.bytes);
   });
 }
 
-void DeviceCache::note(TraceEntry::Action action, const void* address,
-                       size_t size, orStream_t stream, const Context& context,
-                       DeadContexts& dead) {
+void DeviceCache::count_segment(const Segment& segment, bool added) {
+  const auto count = [added](c10::CachingAllocator::Stat& stat, size_t amount) {
+    added ? stat.increase(amount) : stat.decrease(amount);
+  };
+  PoolPair& owner = *segment.owner;
+  c10::CachingAllocator::StatArray* const of_owner =
+      owner.is_default() ? nullptr
+                         : &stats_.reserved_bytes_by_private_pools[owner.id];
+  for_each_selected_stat_type(segment.pool->stat_types(), [&](size_t type) {
+    count(stats_.segment[type], 1);
+    count(stats_.reserved_bytes[type], segment.size);
+    if (of_owner != nullptr) count((*of_owner)[type], segment.size);
+  });
+  if (segment.oversize) count(stats_.oversize_segments, 1);
+  added ? ++owner.segments : --owner.segments;
+  added ? ++stats_.num_device_alloc : ++stats_.num_device_free;
+}
+
+DeviceCache::Subject DeviceCache::about(const Block& block) {
+  return {block.ptr, block.requested, block.segment->handle,
+          block.segment->owner->id};
+}
+
+DeviceCache::Subject DeviceCache::about(const Segment& segment) {
+  return {segment.base, segment.size, segment.handle, segment.owner->id};
+}
+
+void DeviceCache::note(TraceEntry::Action action, const Subject& subject,
+                       const Context& context, DeadContexts& dead) {
   if (C10_LIKELY(!history_.enabled())) return;
-  trace_.add(TraceEntry(action, device_, reinterpret_cast<size_t>(address),
-                        size, stream, {0, 0}, c10::getApproximateTime(),
+  trace_.add(TraceEntry(action, device_,
+                        reinterpret_cast<size_t>(subject.address), subject.size,
+                        subject.stream, subject.pool, c10::getApproximateTime(),
                         history_.keeps_contexts() ? context : nullptr),
              dead);
 }
@@ -170,25 +199,20 @@ Block* DeviceCache::new_segment(Request& request) {
   const orStream_t handle = request.stream.handle();
   char* const base = allocate_segment(size);
   if (base == nullptr) return nullptr;
-  BlockPool& pool = request.pool;
   auto segment = std::make_unique<Segment>();
   segment->cache = this;
-  segment->pool = &pool;
+  segment->owner = request.owner;
+  segment->pool = request.pool;
   segment->base = base;
   segment->size = size;
   segment->stream = request.stream.id();
   segment->handle = handle;
   segment->oversize = size >= AcceleratorAllocatorConfig::max_split_size();
   segment->context = request.context;
-  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
-    stats_.segment[type].increase(1);
-    stats_.reserved_bytes[type].increase(size);
-  });
-  ++stats_.num_device_alloc;
-  if (segment->oversize) stats_.oversize_segments.increase(1);
-  note(TraceEntry::SEGMENT_ALLOC, base, size, handle, request.context,
+  count_segment(*segment, true);
+  note(TraceEntry::SEGMENT_ALLOC, about(*segment), request.context,
        request.dead);
-  Block* const block = pool.take_from(*segment, request.size);
+  Block* const block = request.pool->take_from(*segment, request.size);
   segments_.emplace(base, std::move(segment));
   return block;
 }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "backend/runtime/memory/block.h"
-#include "backend/runtime/memory/block_pool.h"
 #include "backend/runtime/memory/history.h"
 #include "backend/runtime/memory/parking.h"
 #include "backend/runtime/memory/pending_frees.h"
+#include "backend/runtime/memory/pool_pair.h"
 
 namespace torch_openreg::memory {
 
@@ -33,10 +33,12 @@ class DeviceCache {
   DeviceCache(const DeviceCache&) = delete;
   DeviceCache& operator=(const DeviceCache&) = delete;
 
-  // A block of at least `requested` bytes for work on `stream`. Waits only if
-  // there is no memory left. Throws c10::OutOfMemoryError, and
-  // c10::AcceleratorError for an earlier failure of the device.
-  Block* allocate(size_t requested, const OpenRegStream& stream);
+  // A block of at least `requested` bytes for work on `stream`, from `pool` if
+  // it is not null. Waits only if there is no memory left. Throws
+  // c10::OutOfMemoryError, and c10::AcceleratorError for an earlier failure of
+  // the device.
+  Block* allocate(size_t requested, const OpenRegStream& stream,
+                  const OpenRegMemPool* pool);
 
   // Takes a block back. It can be reused on its stream at once, unless other
   // streams have used it. Never throws.
@@ -53,8 +55,11 @@ class DeviceCache {
   // `stream` uses `block` as well.
   void record_stream(Block* block, const OpenRegStream& stream);
 
-  // Gives all unused segments back to the driver. Waits.
+  // Gives all unused segments back to the driver, except those of live memory
+  // pools. Waits.
   void empty();
+  // The same for the segments of one memory pool, live or not.
+  void empty(const c10::MempoolId_t& pool);
 
   c10::CachingDeviceAllocator::DeviceStats stats() const;
   void reset_accumulated_stats();
@@ -82,10 +87,21 @@ class DeviceCache {
     size_t requested;
     size_t size;  // of the block
     const OpenRegStream& stream;
-    BlockPool& pool;
     Context context;
     DeadContexts dead;
+    PoolPair* owner = nullptr;
+    BlockPool* pool = nullptr;  // one of the pair
   };
+
+  // What an entry of the history is about.
+  struct Subject {
+    const void* address = nullptr;
+    size_t size = 0;
+    orStream_t stream = nullptr;
+    c10::MempoolId_t pool{0, 0};
+  };
+  static Subject about(const Block& block);
+  static Subject about(const Segment& segment);
 
   // Bytes for the profiler: of this block, in use, reserved.
   struct Usage {
@@ -95,20 +111,22 @@ class DeviceCache {
     size_t reserved;
   };
 
-  BlockPool& pool_for(size_t size);
   Usage usage(const Block* block, int64_t sign) const;
   void report(const Usage& usage) const;
 
   // All of these are called with the lock held.
+  PoolPair& pair_of(const OpenRegMemPool* pool);
+  void forget_dead_pools();
   void start(Block* block, Request& request);
   void complete(Block* block, DeadContexts& dead);
   void poll_pending(DeadContexts& dead);
   void note_pending() {
     has_pending_.store(!pending_.empty(), std::memory_order_relaxed);
   }
-  void count_splits(const BlockPool& pool);
-  void note(TraceEntry::Action action, const void* address, size_t size,
-            orStream_t stream, const Context& context, DeadContexts& dead);
+  void count_splits(BlockPool& pool);
+  void count_segment(const Segment& segment, bool added);
+  void note(TraceEntry::Action action, const Subject& subject,
+            const Context& context, DeadContexts& dead);
   Block* new_segment(Request& request);
   char* allocate_segment(size_t size);
   size_t allowed();
@@ -120,9 +138,12 @@ class DeviceCache {
   // These let go of the lock while they wait; `pressure_mutex_` is held.
   Block* allocate_under_pressure(Request& request, Lock& lock);
   Block* try_again(Request& request);
+  Block* take_on_oom(const Request& request);
   void collect_garbage(Request& request, Lock& lock);
   void give_up_oversize(Request& request, Lock& lock);
   void give_up_unused(const Context& context, DeadContexts& dead, Lock& lock);
+  void give_up_unused(const std::vector<PoolPair*>& pairs,
+                      const Context& context, DeadContexts& dead, Lock& lock);
   void give_up(const std::vector<Segment*>& segments, const Context& context,
                DeadContexts& dead, Lock& lock);
   void await_pending(DeadContexts& dead, Lock& lock);
@@ -136,8 +157,8 @@ class DeviceCache {
   std::mutex pressure_mutex_;  // before mutex_
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  BlockPool small_{false};
-  BlockPool large_{true};
+  PoolPair default_;
+  std::map<c10::MempoolId_t, PoolPair> pools_;  // made at their first use
   PendingFrees pending_;
   std::map<char*, std::unique_ptr<Segment>> segments_;
   c10::CachingDeviceAllocator::DeviceStats stats_;

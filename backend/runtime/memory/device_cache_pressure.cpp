@@ -43,7 +43,7 @@ Block* DeviceCache::allocate_under_pressure(Request& request, Lock& lock) {
   const std::lock_guard pressure(pressure_mutex_);
   lock.lock();
   // While this thread waited, another one may have made room.
-  if (Block* block = request.pool.take(request.size, request.stream.id())) {
+  if (Block* block = request.pool->take(request.size, request.stream.id())) {
     return block;
   }
   collect_garbage(request, lock);
@@ -53,13 +53,28 @@ Block* DeviceCache::allocate_under_pressure(Request& request, Lock& lock) {
   ++stats_.num_alloc_retries;
   give_up_unused(request.context, request.dead, lock);
   if (Block* block = try_again(request)) return block;
+  if (Block* block = take_on_oom(request)) return block;
   out_of_memory(request, lock);
 }
 
 // Blocks that others have released meanwhile are as good as a new segment.
 Block* DeviceCache::try_again(Request& request) {
-  Block* const block = request.pool.take(request.size, request.stream.id());
+  Block* const block = request.pool->take(request.size, request.stream.id());
   return block != nullptr ? block : new_segment(request);
+}
+
+// From a memory pool that is there for this; others keep theirs to themselves.
+// One pool never helps another.
+Block* DeviceCache::take_on_oom(const Request& request) {
+  if (!request.owner->is_default()) return nullptr;
+  for (auto& [id, pair] : pools_) {
+    if (!pair.use_on_oom) continue;
+    BlockPool& pool = pair.of_kind(request.pool->large());
+    if (Block* block = pool.take(request.size, request.stream.id())) {
+      return block;
+    }
+  }
+  return nullptr;
 }
 
 bool DeviceCache::is_garbage_due() {
@@ -78,16 +93,17 @@ void DeviceCache::collect_garbage(Request& request, Lock& lock) {
       AcceleratorAllocatorConfig::garbage_collection_threshold() *
       static_cast<double>(allowed());
   double reserved = static_cast<double>(stats_.reserved_bytes[kAll].current);
-  std::vector<Segment*> candidates = large_.unused();
+  const BlockPool& pool = default_.large;
+  std::vector<Segment*> candidates = pool.unused();
   std::vector<Segment*> chosen;
   while (reserved > limit && !candidates.empty()) {
     int64_t total_age = 0;
     for (const Segment* segment : candidates) {
-      total_age += large_.age(segment->first);
+      total_age += pool.age(segment->first);
     }
     const auto count = static_cast<int64_t>(candidates.size());
     std::erase_if(candidates, [&](Segment* segment) {
-      const bool old = large_.age(segment->first) * count >= total_age;
+      const bool old = pool.age(segment->first) * count >= total_age;
       if (!old || reserved <= limit) return false;
       reserved -= static_cast<double>(segment->size);
       chosen.push_back(segment);
@@ -104,7 +120,7 @@ void DeviceCache::give_up_oversize(Request& request, Lock& lock) {
   const size_t wanted = std::max(request.size, limit);
   std::vector<Segment*> chosen;
   size_t bytes = 0;
-  for (Segment* segment : large_.unused(request.stream.id(), limit)) {
+  for (Segment* segment : default_.large.unused(request.stream.id(), limit)) {
     if (bytes >= wanted) break;
     chosen.push_back(segment);
     bytes += segment->size;
@@ -115,10 +131,25 @@ void DeviceCache::give_up_oversize(Request& request, Lock& lock) {
 void DeviceCache::give_up_unused(const Context& context, DeadContexts& dead,
                                  Lock& lock) {
   await_pending(dead, lock);
-  std::vector<Segment*> unused = small_.unused();
-  const std::vector<Segment*> large = large_.unused();
-  unused.insert(unused.end(), large.begin(), large.end());
+  std::vector<PoolPair*> pairs{&default_};
+  for (auto& [id, pair] : pools_) {
+    if (pair.dead()) pairs.push_back(&pair);
+  }
+  give_up_unused(pairs, context, dead, lock);
+}
+
+void DeviceCache::give_up_unused(const std::vector<PoolPair*>& pairs,
+                                 const Context& context, DeadContexts& dead,
+                                 Lock& lock) {
+  std::vector<Segment*> unused;
+  for (PoolPair* const pair : pairs) {
+    for (const BlockPool* pool : {&pair->small, &pair->large}) {
+      const std::vector<Segment*> found = pool->unused();
+      unused.insert(unused.end(), found.begin(), found.end());
+    }
+  }
   give_up(unused, context, dead, lock);
+  forget_dead_pools();
 }
 
 void DeviceCache::give_up(const std::vector<Segment*>& segments,
@@ -139,14 +170,8 @@ std::vector<std::unique_ptr<Segment>> DeviceCache::remove(
     DeadContexts& dead) {
   std::vector<std::unique_ptr<Segment>> removed;
   for (Segment* segment : segments) {
-    for_each_selected_stat_type(segment->pool->stat_types(), [&](size_t type) {
-      stats_.segment[type].decrease(1);
-      stats_.reserved_bytes[type].decrease(segment->size);
-    });
-    ++stats_.num_device_free;
-    if (segment->oversize) stats_.oversize_segments.decrease(1);
-    note(TraceEntry::SEGMENT_FREE, segment->base, segment->size,
-         segment->handle, context, dead);
+    count_segment(*segment, false);
+    note(TraceEntry::SEGMENT_FREE, about(*segment), context, dead);
     if (segment->context) dead.push_back(std::move(segment->context));
     segment->pool->remove_unused(segment);
     removed.push_back(std::move(segments_.extract(segment->base).mapped()));
@@ -179,6 +204,21 @@ void DeviceCache::empty() {
   if (!segments_.empty()) give_up_unused(context, dead, lock);
 }
 
+void DeviceCache::empty(const c10::MempoolId_t& pool) {
+  const Context context = history_.gather(RecordContext::ALL);
+  DeadContexts dead;
+  const std::lock_guard pressure(pressure_mutex_);
+  Lock lock(mutex_);
+  const auto has_segments = [&] {
+    const auto found = pools_.find(pool);
+    return found != pools_.end() && found->second.segments != 0;
+  };
+  if (!has_segments()) return;
+  await_pending(dead, lock);
+  // The lock was free: another thread may have forgotten the pool.
+  if (has_segments()) give_up_unused({&pools_.at(pool)}, context, dead, lock);
+}
+
 void DeviceCache::out_of_memory(Request& request, Lock& lock) {
   ++stats_.num_ooms;
   size_t free = 0;
@@ -193,8 +233,10 @@ void DeviceCache::out_of_memory(Request& request, Lock& lock) {
       static_cast<size_t>(stats_.reserved_bytes[kAll].current);
   const std::string limit =
       fraction() < 1.0 ? format_size(allowed()) + " allowed; " : "";
-  note(TraceEntry::OOM, reinterpret_cast<void*>(free), request.size,
-       request.stream.handle(), request.context, request.dead);
+  note(TraceEntry::OOM,
+       {reinterpret_cast<void*>(free), request.size, request.stream.handle(),
+        request.owner->id},
+       request.context, request.dead);
   lock.unlock();
   c10::reportOutOfMemoryToProfiler(
       static_cast<int64_t>(request.size), allocated, reserved,

@@ -23,6 +23,9 @@ void for_each_stat(DeviceStats& stats, Function each) {
         &stats.inactive_split_bytes, &stats.requested_bytes}) {
     for (c10::CachingAllocator::Stat& stat : *array) each(stat);
   }
+  for (auto& [pool, array] : stats.reserved_bytes_by_private_pools) {
+    for (c10::CachingAllocator::Stat& stat : array) each(stat);
+  }
   each(stats.oversize_allocations);
   each(stats.oversize_segments);
 }
@@ -45,6 +48,7 @@ SegmentInfo describe(const Segment& segment, c10::DeviceIndex device) {
   info.total_size = segment.size;
   info.stream = segment.handle;
   info.is_large = segment.pool->large();
+  info.owner_private_pool_id = segment.owner->id;
   info.context_when_allocated = segment.context;
   for (const Block* block = segment.first; block; block = block->next) {
     const BlockInfo& part =
@@ -72,7 +76,7 @@ void DeviceCache::add_reuses(bool large, const Reuses& reuses) {
     stat.freed += static_cast<int64_t>(amount);
   };
   const std::lock_guard lock(mutex_);
-  const BlockPool& pool = large ? large_ : small_;
+  const BlockPool& pool = default_.of_kind(large);
   c10::CachingAllocator::for_each_selected_stat_type(
       pool.stat_types(), [&](size_t type) {
         add(stats_.allocation[type], reuses.count);
@@ -114,7 +118,7 @@ DeviceCache::Snapshot DeviceCache::snapshot() {
   }
   result.trace = trace_.entries();
   // A snapshot shows those before it, as CUDA's does.
-  note(TraceEntry::SNAPSHOT, nullptr, 0, nullptr, context, dead);
+  note(TraceEntry::SNAPSHOT, {}, context, dead);
   return result;
 }
 

@@ -32,6 +32,14 @@ ENDINGS = {
         cycle.self, cycle.x = cycle, torch.ones(3, device='openreg')
     """),
     "streams and events": Ending("stream = o.Stream(); event = stream.record_event()"),
+    "memory pools": Ending("""
+        pool, other = o.MemPool(), o.MemPool()
+        with o.use_mem_pool(pool):
+            x = torch.ones(3, device='openreg')
+        use = o.use_mem_pool(other)
+        use.__enter__()
+        y = torch.ones(3, device='openreg')
+    """),
     "pinned memory": Ending("pinned = torch.empty(100, pin_memory=True)"),
     "a generator": Ending("generator = torch.Generator('openreg')"),
     "a backward": Ending("""

@@ -11,7 +11,9 @@ FORK = """
     import json, os, signal, sys, torch
     o = torch.openreg
     x = torch.ones(3, device="openreg")
-    stream, event = o.Stream(), o.Event()
+    stream, event, pool = o.Stream(), o.Event(), o.MemPool()
+    with o.use_mem_pool(pool):
+        torch.empty(3, device="openreg")
     pinned = torch.full((3,), 5.0).pin_memory()
     cached = [torch.empty(4096, pin_memory=True) for _ in range(4)]
     del cached
@@ -55,6 +57,8 @@ REFUSED = [
     "o.get_rng_state()",
     "o.initial_seed()",
     "o.mem_get_info()",
+    "o.MemPool()",
+    "o.use_mem_pool(pool).__enter__()",
     "o.get_device_name()",
     "torch.ones(3, device='openreg')",
     "torch.ones(3).to('openreg')",
@@ -100,6 +104,8 @@ WORKING: dict[str, Any] = {
     "globals().pop('stream') is None": False,
     "globals().pop('event') is None": False,
     "globals().pop('pinned') is None": False,
+    "globals().pop('pool') is None": False,
+    "pool.use_count()": 1,
     "torch.ones(3).is_pinned()": False,
     # A copy of its own, as of all memory of the host.
     "pinned.tolist()": [5, 5, 5],

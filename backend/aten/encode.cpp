@@ -1,0 +1,236 @@
+#include "backend/aten/encode.h"
+
+#include <ATen/ops/_conj_physical.h>
+#include <ATen/ops/to.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/runtime/functions.h"
+#include "backend/runtime/generator.h"
+
+namespace torch_openreg {
+
+namespace {
+
+constexpr int64_t kMaxDimensions = record::kMaxDimensions;
+
+// A tensor that is nothing but a storage and strides.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+         !tensor.is_nested() &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
+uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
+  uint8_t flags = is_written ? 0 : record::kReadOnly;
+  if (tensor.is_conj()) flags |= record::kConjugate;
+  if (tensor.is_neg()) flags |= record::kNegative;
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    flags |= record::kWrappedNumber;
+  }
+  return flags;
+}
+
+[[noreturn]] void throw_mixed_devices(const OperatorInfo& info, c10::Device a,
+                                      c10::Device b) {
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at "
+              "least two devices, ",
+              a, " and ", b, "! (when calling ", info.name, ")");
+}
+
+std::optional<c10::Device> our_device(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_privateuseone()) return std::nullopt;
+  return tensor.device();
+}
+
+}  // namespace
+
+// The first tensor of ours decides; a factory has an argument for it.
+bool Encoder::find_device(std::span<const c10::IValue> arguments) {
+  for (const c10::IValue& value : arguments) {
+    std::optional<c10::Device> found;
+    if (value.isTensor()) {
+      found = our_device(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        if (!found) found = our_device(tensor);
+      }
+    } else if (value.isOptionalTensorList()) {
+      for (const auto& tensor : value.toOptionalTensorVector()) {
+        if (!found && tensor.has_value()) found = our_device(*tensor);
+      }
+    }
+    if (!found) continue;
+    device_ = found->index();
+    return true;
+  }
+  for (const c10::IValue& value : arguments) {
+    if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
+    device_ = resolve_device(value.toDevice().index());
+    return true;
+  }
+  return false;
+}
+
+bool Encoder::is_host_index(const at::Tensor& tensor) const {
+  return info_.takes_host_indices && tensor.is_cpu() && tensor.dim() > 0 &&
+         isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+}
+
+bool Encoder::add_host_tensor(const at::Tensor& tensor) {
+  if (!tensor.is_cpu() || tensor.dim() != 0) {
+    throw_mixed_devices(info_, {c10::DeviceType::PrivateUse1, device_},
+                        tensor.device());
+  }
+  if (!is_plain(tensor) || tensor.itemsize() > 2 * sizeof(record::Word)) {
+    return false;
+  }
+  const at::Tensor value = tensor.resolve_conj().resolve_neg();
+  record::Word words[2] = {};
+  std::memcpy(words, value.const_data_ptr(), value.itemsize());
+  writer_.add_host_value(
+      static_cast<uint8_t>(tensor.scalar_type()),
+      flags_of(value, /*is_written=*/false) & record::kWrappedNumber, words[0],
+      words[1]);
+  return true;
+}
+
+bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
+  if (!tensor.defined()) {
+    writer_.add_undefined();
+    return true;
+  }
+  if (!tensor.is_privateuseone()) {
+    return !is_written ? add_host_tensor(tensor)
+                       : (throw_mixed_devices(
+                              info_, {c10::DeviceType::PrivateUse1, device_},
+                              tensor.device()),
+                          false);
+  }
+  if (tensor.device().index() != device_) {
+    throw_mixed_devices(info_, {c10::DeviceType::PrivateUse1, device_},
+                        tensor.device());
+  }
+  if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
+  c10::StorageImpl& storage =
+      *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  // A lazy copy is made real only by who writes.
+  const void* const data = is_written ? storage.mutable_data() : storage.data();
+  const size_t bytes = storage.nbytes();
+  const uint32_t number =
+      writer_.add_storage(reinterpret_cast<uint64_t>(data), bytes);
+  writer_.add_tensor({.dtype = static_cast<uint8_t>(tensor.scalar_type()),
+                      .flags = flags_of(tensor, is_written),
+                      .offset = tensor.storage_offset(),
+                      .sizes = tensor.sizes(),
+                      .strides = tensor.strides()},
+                     number);
+  largest_ = std::max(largest_, tensor.nbytes());
+  return true;
+}
+
+bool Encoder::add_list(c10::IValue& value, size_t index) {
+  if (value.isTensorList()) {
+    const c10::List<at::Tensor> list = value.toTensorList();
+    writer_.begin_list(record::Tag::kTensorList, list.size());
+    for (const at::Tensor& tensor : list) {
+      if (!add_tensor(tensor, info_.written[index])) return false;
+    }
+    return true;
+  }
+  if (value.isOptionalTensorList()) {
+    auto list = value.toOptionalTensorVector();
+    writer_.begin_list(record::Tag::kOptionalTensorList, list.size());
+    bool has_moved = false;
+    for (std::optional<at::Tensor>& tensor : list) {
+      if (tensor.has_value() && tensor->defined() && is_host_index(*tensor)) {
+        tensor = tensor->to(c10::Device(c10::DeviceType::PrivateUse1, device_));
+        has_moved = true;
+      }
+      if (!add_tensor(tensor.value_or(at::Tensor()), info_.written[index])) {
+        return false;
+      }
+    }
+    if (has_moved) value = c10::List<std::optional<at::Tensor>>(list);
+    return true;
+  }
+  if (value.isIntList()) {
+    writer_.add_ints(value.toIntVector());
+    return true;
+  }
+  if (value.isDoubleList()) {
+    writer_.add_floats(value.toDoubleVector());
+    return true;
+  }
+  if (value.isBoolList()) {
+    const c10::List<bool> list = value.toBoolList();
+    writer_.begin_bools(list.size());
+    for (const bool element : list) writer_.add_word(element ? 1 : 0);
+    return true;
+  }
+  if (value.isList()) {  // of scalars, or of symbolic integers
+    auto list = value.toListRef();
+    writer_.begin_list(record::Tag::kScalarList, list.size());
+    for (c10::IValue element : list) {
+      if (!element.isScalar() || !add(element, index)) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+void Encoder::add_generator(const c10::IValue& value) {
+  const at::Generator given = value.isNone()
+                                  ? getDefaultOpenRegGenerator(device_)
+                                  : value.toGenerator();
+  TORCH_CHECK(given.device().is_privateuseone(), "Expected a '",
+              c10::DeviceTypeName(c10::DeviceType::PrivateUse1, true),
+              "' device type for generator but found '",
+              c10::DeviceTypeName(given.device().type(), true), "'");
+  writer_.add_generator(
+      static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
+          ->prepare_draw(device_));
+}
+
+bool Encoder::add(c10::IValue& value, size_t index) {
+  if (value.isTensor()) {
+    return add_tensor(value.toTensor(), info_.written[index]);
+  }
+  if (value.isNone()) {
+    writer_.add_none();
+  } else if (value.isInt()) {
+    writer_.add_int(value.toInt());
+  } else if (value.isDouble()) {
+    writer_.add_float(value.toDouble());
+  } else if (value.isBool()) {
+    writer_.add_bool(value.toBool());
+  } else if (value.isComplexDouble()) {
+    const auto number = value.toComplexDouble();
+    writer_.add_complex(number.real(), number.imag());
+  } else if (value.isString()) {
+    writer_.add_string(value.toStringRef());
+  } else if (value.isDevice()) {
+    writer_.add_device();
+  } else if (value.isList()) {
+    return add_list(value, index);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Encoder::encode(std::span<c10::IValue> arguments) {
+  if (!find_device(arguments)) return false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (static_cast<int>(i) == info_.generator) {
+      add_generator(arguments[i]);
+    } else if (!add(arguments[i], i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,50 @@
+// From an operator's arguments to a launch record.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "backend/aten/operator_info.h"
+#include "backend/record/writer.h"
+
+namespace torch_openreg {
+
+// The arguments of one call. Not thread-safe.
+class Encoder {
+ public:
+  explicit Encoder(const OperatorInfo& info)
+      : writer_(/*values_apart=*/info.is_pointwise), info_(info) {}
+
+  // Writes all arguments. Returns false if a record can't carry them. Throws
+  // PyTorch's error for tensors on different devices, or a generator of
+  // another kind of device. Indices on the host are moved to the device, in
+  // `arguments`.
+  bool encode(std::span<c10::IValue> arguments);
+
+  record::Writer& writer() { return writer_; }
+  // Where the operator runs.
+  c10::DeviceIndex device() const { return device_; }
+  // The bytes of the largest tensor.
+  size_t largest_tensor() const { return largest_; }
+  void note_tensor(size_t bytes) { largest_ = std::max(largest_, bytes); }
+
+ private:
+  bool find_device(std::span<const c10::IValue> arguments);
+  bool add(c10::IValue& value, size_t index);
+  bool add_tensor(const at::Tensor& tensor, bool is_written);
+  bool add_host_tensor(const at::Tensor& tensor);
+  bool add_list(c10::IValue& value, size_t index);
+  void add_generator(const c10::IValue& value);
+  bool is_host_index(const at::Tensor& tensor) const;
+
+  record::Writer writer_;
+  const OperatorInfo& info_;
+  c10::DeviceIndex device_ = -1;
+  size_t largest_ = 0;
+};
+
+}  // namespace torch_openreg

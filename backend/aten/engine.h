@@ -1,0 +1,44 @@
+// Runs operators on the device: one call, one launch record.
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <span>
+
+#include "backend/aten/operator_info.h"
+#include "backend/export.h"
+#include "backend/record/metadata_cache.h"
+
+namespace torch_openreg {
+
+// Note [How an operator runs]
+// The host writes the arguments into a record and finds out what the outputs
+// will look like:
+//   - from the cache, if the same kind of call was made before;
+//   - else from PyTorch's Meta kernel, if there is one in C++ and a call was
+//     good that differs only in sizes (Meta checks less than the operator);
+//   - else from a rehearsal: it runs the operator itself, on zeros. That also
+//     raises the CPU's errors for bad arguments, at the call.
+// Then it allocates the outputs, launches the record on the current stream and
+// returns; the executor makes the CPU's kernel write to where the outputs are.
+// Where data decides what the outputs look like, or a rehearsal can't tell, the
+// operator is run on the device and waited for.
+// What a record can't carry goes to the copying fallback.
+
+// Takes the arguments from the stack and leaves the results. Thread-safe.
+void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
+
+// Launches an operator whose results are all arguments that it writes and that
+// have their final size. The host never waits. Thread-safe.
+void launch_prepared(const OperatorInfo& info,
+                     std::span<c10::IValue> arguments);
+
+struct EngineStatistics {
+  uint64_t launches;     // without waiting
+  uint64_t synchronous;  // run and waited for
+  record::CacheStatistics cache;
+};
+TORCH_OPENREG_API EngineStatistics engine_statistics();
+
+}  // namespace torch_openreg

@@ -1,0 +1,181 @@
+#include "backend/aten/metadata.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <ATen/record_function.h>
+
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/aten/stand_ins.h"
+#include "backend/executor/clean_dispatch.h"
+
+namespace torch_openreg {
+
+namespace {
+
+record::OutputShape shape_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+}
+
+std::shared_ptr<record::CallMetadata> read_results(
+    const OperatorInfo& info, const torch::jit::Stack& results) {
+  auto metadata = std::make_shared<record::CallMetadata>();
+  for (size_t i = 0; i < info.aliased.size(); ++i) {
+    if (info.aliased[i] >= 0) continue;
+    if (results[i].isTensor()) {
+      metadata->returns.push_back(record::CallMetadata::kSingle);
+      metadata->outputs.push_back(shape_of(results[i].toTensor()));
+      continue;
+    }
+    const auto list = results[i].toTensorVector();
+    metadata->returns.push_back(static_cast<int32_t>(list.size()));
+    for (const at::Tensor& tensor : list) {
+      metadata->outputs.push_back(shape_of(tensor));
+    }
+  }
+  return metadata;
+}
+
+void read_resizes(const OperatorInfo& info,
+                  std::span<const c10::IValue> arguments,
+                  std::span<const c10::IValue> after,
+                  record::CallMetadata& metadata) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!info.written[i] || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    const at::Tensor& now = after[i].toTensor();
+    if (!tensor.defined() || now.sizes() == tensor.sizes()) continue;
+    metadata.resizes.push_back(
+        {static_cast<uint32_t>(i), now.sizes().vec(), now.strides().vec()});
+  }
+}
+
+// Calls a kernel with stand-ins and reads what it gives.
+template <typename Call>
+std::shared_ptr<const record::CallMetadata> try_out(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    c10::DeviceType where, bool ones, Call call) {
+  StandIns stand_ins(where, ones);
+  torch::jit::Stack stack;
+  for (const c10::IValue& value : arguments) {
+    stack.push_back(stand_ins.convert(value));
+  }
+  const torch::jit::Stack taken = stack;
+  {
+    const CleanDispatch clean;
+    call(&stack);
+  }
+  const auto metadata = read_results(info, stack);
+  read_resizes(info, arguments, taken, *metadata);
+  return metadata;
+}
+
+// Throws PyTorch's error for tensors on several devices, with the name of ours
+// in the place of Meta's; returns if it is another one.
+void rethrow_mixed_devices(const c10::Error& error, c10::DeviceIndex device) {
+  std::string text = error.what_without_backtrace();
+  if (text.find("on the same device") == std::string::npos) return;
+  const std::string ours =
+      c10::Device(c10::DeviceType::PrivateUse1, device).str();
+  constexpr std::string_view kMeta = "meta";
+  for (size_t at = text.find(kMeta); at != std::string::npos;
+       at = text.find(kMeta, at + ours.size())) {
+    text.replace(at, kMeta.size(), ours);
+  }
+  TORCH_CHECK(false, text);
+}
+
+std::shared_ptr<const record::CallMetadata> rehearse_on(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    bool ones) {
+  return try_out(info, arguments, c10::DeviceType::CPU, ones,
+                 [&](torch::jit::Stack* stack) {
+                   if (info.generator >= 0) {
+                     (*stack)[static_cast<size_t>(info.generator)] =
+                         at::detail::createCPUGenerator();
+                   }
+                   info.op.redispatchBoxed(
+                       c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+                 });
+}
+
+std::shared_ptr<const record::CallMetadata> try_on_ones(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  try {
+    return rehearse_on(info, arguments, /*ones=*/true);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// Whether the failure that is being handled may be due to the stand-ins.
+bool may_be_the_datas_fault(const OperatorInfo& info) {
+  if (info.may_refuse_data) return true;
+  try {
+    throw;
+  } catch (const c10::LinAlgError&) {
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
+                                 at::IntArrayRef strides) {
+  record::OutputShape shape;
+  shape.tensor.push_back(
+      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype), 0,
+                        static_cast<uint8_t>(sizes.size()), 0}
+          .pack());
+  shape.tensor.insert(shape.tensor.end(), sizes.begin(), sizes.end());
+  shape.tensor.insert(shape.tensor.end(), strides.begin(), strides.end());
+  shape.bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
+  return shape;
+}
+
+std::shared_ptr<const record::CallMetadata> infer_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    c10::DeviceIndex device) {
+  if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
+  try {
+    return try_out(info, arguments, c10::DeviceType::Meta, /*ones=*/false,
+                   [&](torch::jit::Stack* stack) {
+                     info.meta->callBoxed(
+                         info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
+                         stack);
+                   });
+  } catch (const c10::NotImplementedError&) {
+    info.is_meta_usable.store(false, std::memory_order_relaxed);
+    return nullptr;
+  } catch (const c10::Error& error) {
+    rethrow_mixed_devices(error, device);
+    return nullptr;  // what is wrong, or whether, the operator itself tells
+  }
+}
+
+std::shared_ptr<const record::CallMetadata> rehearse(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  const at::DisableRecordFunctionGuard no_profiling;
+  try {
+    return rehearse_on(info, arguments, /*ones=*/false);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  } catch (const c10::Error&) {
+    // Zeros are good indices, but bad divisors.
+    if (auto metadata = try_on_ones(info, arguments)) return metadata;
+    if (!may_be_the_datas_fault(info)) throw;
+    return info.returns_new ? nullptr
+                            : std::make_shared<record::CallMetadata>();
+  }
+}
+
+}  // namespace torch_openreg

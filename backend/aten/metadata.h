@@ -1,0 +1,32 @@
+// What an operator's outputs will look like, found without the device.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <span>
+
+#include "backend/aten/operator_info.h"
+#include "backend/record/metadata_cache.h"
+
+namespace torch_openreg {
+
+// Asks PyTorch's Meta kernel, which is quick, but checks other things than the
+// operator itself. Null if there is none in C++ or it cannot tell. Throws
+// PyTorch's error for tensors on several devices, with the name of `device`.
+std::shared_ptr<const record::CallMetadata> infer_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    c10::DeviceIndex device);
+
+// Runs the operator on the host, on zeros in the place of the data, or on ones
+// if it refuses those. Throws what it throws for bad arguments. Null if only
+// the data can tell whether the call is good, or if it is too large to be run
+// twice.
+std::shared_ptr<const record::CallMetadata> rehearse(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments);
+
+// The words for an output like `tensor`.
+record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
+                                 at::IntArrayRef strides);
+
+}  // namespace torch_openreg

@@ -1,0 +1,182 @@
+#include "backend/aten/operator_info.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/enum_tag.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "backend/aten/cpp_kernel.h"
+#include "backend/executor/schema.h"
+#include "backend/record/writer.h"
+
+namespace torch_openreg {
+
+namespace {
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names,
+              std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Operators whose results' sizes depend on data although no tag says so.
+constexpr std::array<std::string_view, 8> kDataDependent = {
+    "aten::_to_sparse",
+    "aten::_to_sparse_csr",
+    "aten::_to_sparse_csc",
+    "aten::_to_sparse_bsr",
+    "aten::_to_sparse_bsc",
+    "aten::quantize_per_tensor_dynamic",
+    "aten::_padded_dense_to_jagged_forward",
+    "aten::_nested_tensor_from_mask"};
+
+// Parts of the names of operators that refuse some data, zeros perhaps, and not
+// by a LinAlgError.
+constexpr std::array<std::string_view, 3> kRefusingData = {
+    "segment_reduce", "_assert_async", "ctc_loss"};
+
+// Operators that compute far more than they read.
+constexpr std::array<std::string_view, 16> kHeavy = {
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::addmv",
+    "aten::linear",
+    "aten::convolution",
+    "aten::convolution_backward",
+    "aten::mkldnn_rnn_layer",
+    "aten::mkldnn_rnn_layer_backward",
+    "aten::_linalg_svd",
+    "aten::linalg_eigh",
+    "aten::_linalg_eigh",
+    "aten::cdist",
+    "aten::_cdist_forward",
+    "aten::_scaled_dot_product_flash_attention_for_cpu"};
+
+constexpr std::array<std::string_view, 4> kIndexing = {
+    "aten::index", "aten::index_put_", "aten::_index_put_impl_",
+    "aten::_unsafe_index"};
+
+bool is_carryable_type(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::OptionalType:
+      return is_carryable_type(
+          *type.expectRef<c10::OptionalType>().getElementType());
+    case c10::TypeKind::ListType:
+      return is_carryable_type(
+          *type.expectRef<c10::ListType>().getElementType());
+    case c10::TypeKind::TensorType:
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::SymFloatType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::SymBoolType:
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::ScalarTypeType:
+    case c10::TypeKind::LayoutType:
+    case c10::TypeKind::MemoryFormatType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::DeviceObjType:
+    case c10::TypeKind::GeneratorType:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_tensor_like(const c10::Type& type) {
+  if (type.kind() == c10::TypeKind::ListType) {
+    return is_tensor_like(*type.expectRef<c10::ListType>().getElementType());
+  }
+  return type.kind() == c10::TypeKind::TensorType;
+}
+
+// The argument that the return is, by their alias sets.
+int aliased_argument(const c10::FunctionSchema& schema,
+                     const c10::Argument& returned) {
+  if (!is_written_argument(returned)) return -1;
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* const alias = arguments[i].alias_info();
+    if (alias != nullptr && alias->isWrite() &&
+        alias->beforeSets() == returned.alias_info()->beforeSets()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Operators on lists of tensors have no Meta kernel, but their composite one
+// calls the others one by one.
+std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
+  if (op.operator_name().name.starts_with("aten::_foreach_")) {
+    return find_cpp_kernel(op, c10::DispatchKey::CompositeExplicitAutograd);
+  }
+  return find_cpp_kernel(op, c10::DispatchKey::Meta);
+}
+
+}  // namespace
+
+OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
+    : op(handle),
+      name(c10::toString(handle.operator_name())),
+      id(record::id_of(name)),
+      meta(find_meta(handle)),
+      is_meta_usable(meta.has_value()) {
+  const c10::FunctionSchema& schema = op.schema();
+  const std::string& base = op.operator_name().name;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const c10::AliasInfo* const alias = argument.alias_info();
+    written.push_back(alias != nullptr && alias->isWrite());
+    is_carryable = is_carryable && is_carryable_type(*argument.type());
+    if (argument.name() == "generator") {
+      generator = static_cast<int>(written.size()) - 1;
+    }
+  }
+  for (const c10::Argument& returned : schema.returns()) {
+    aliased.push_back(aliased_argument(schema, returned));
+    returns_new = returns_new || aliased.back() < 0;
+    // Foreach operators in place return nothing; others return tensors.
+    if (!is_tensor_like(*returned.type())) is_synchronous = true;
+  }
+  is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
+  is_random = generator >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
+  may_refuse_data =
+      std::ranges::any_of(kRefusingData, [&](std::string_view part) {
+        return base.find(part) != std::string::npos;
+      });
+  is_pointwise = op.hasTag(at::Tag::pointwise) ||
+                 base.starts_with("aten::_foreach_") ||
+                 base.starts_with("aten::_fused_");
+  takes_host_indices = contains(kIndexing, base);
+  is_heavy = contains(kHeavy, base);
+  is_synchronous = is_synchronous || contains(kDataDependent, base) ||
+                   ((op.hasTag(at::Tag::data_dependent_output) ||
+                     op.hasTag(at::Tag::dynamic_output_shape)) &&
+                    !takes_host_indices);
+}
+
+// Indexing is tagged, but only a mask makes it data-dependent.
+bool OperatorInfo::needs_data(std::span<const c10::IValue> arguments) const {
+  if (is_synchronous) return true;
+  if (!takes_host_indices || !op.hasTag(at::Tag::dynamic_output_shape)) {
+    return false;
+  }
+  for (const c10::IValue& argument : arguments) {
+    if (!argument.isOptionalTensorList()) continue;
+    for (const auto& index : argument.toOptionalTensorVector()) {
+      if (index.has_value() && index->defined() &&
+          (index->scalar_type() == at::kBool ||
+           index->scalar_type() == at::kByte)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace torch_openreg

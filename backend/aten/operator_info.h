@@ -1,0 +1,47 @@
+// What the engine needs to know about an operator, found once.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace torch_openreg {
+
+// Made from the schema and the tags; immutable but for `is_meta_usable`.
+// Thread-safe.
+struct OperatorInfo {
+  explicit OperatorInfo(const c10::OperatorHandle& handle);
+
+  const c10::OperatorHandle op;
+  const std::string name;  // with its overload
+  const uint64_t id;       // of the name
+
+  // By argument: whether the operator writes it.
+  std::vector<bool> written;
+  // By return: the argument that it is, or -1.
+  std::vector<int> aliased;
+  bool returns_new = false;  // some return is no argument
+
+  bool is_carryable = true;   // a record can hold its arguments and results
+  bool is_pointwise = false;  // numbers don't decide metadata
+  bool is_random = false;
+  int generator = -1;            // which argument it is
+  bool is_heavy = false;         // takes long even on few elements
+  bool is_synchronous = false;   // data decides the results' metadata
+  bool may_refuse_data = false;  // zeros may be a bad argument of it
+  bool takes_host_indices = false;
+
+  // What tells the outputs' metadata, unless it has turned out that it can't.
+  const std::optional<c10::KernelFunction> meta;
+  mutable std::atomic<bool> is_meta_usable;
+
+  // Whether data decides the metadata of this call.
+  bool needs_data(std::span<const c10::IValue> arguments) const;
+};
+
+}  // namespace torch_openreg

@@ -1,0 +1,49 @@
+// The form STUB. Many of PyTorch's operators are one piece of code for all
+// devices: it checks the arguments, promotes types, makes or resizes the output
+// and describes both in a TensorIterator. Only the loop over the elements is
+// the device's, and a DispatchStub leads to it. A vendor who registers the stub
+// writes that loop and nothing else.
+//
+// Note [Who calls a stub]
+// PyTorch reaches abs_stub from at::native::abs_out, the kernel that it has for
+// abs.out on the CPU. For PrivateUse1 that has to be said as well, below, or
+// else the catch-all would take abs.out. The other forms, abs and abs_, call
+// abs.out.
+#include <ATen/TensorIterator.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/abs_native.h>
+#include <torch/library.h>
+
+#include <array>
+
+#include "backend/aten/engine.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// Made while the library is loaded, and leaked.
+const OperatorInfo& abs_out_info = *new OperatorInfo(
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::abs", "out"));
+
+// The operands lie on the device, the output has its size: all that is left is
+// a launch, on the current stream. A vendor would launch a kernel of the chip;
+// ours is the CPU's loop, which the executor finds behind abs.out.
+void abs_kernel(at::TensorIteratorBase& iter) {
+  std::array<c10::IValue, 2> arguments = {iter.input(0), iter.output(0)};
+  launch_prepared(abs_out_info, arguments);
+}
+
+// The macro uses these names without their namespace.
+using at::native::abs_stub;
+using at::native::abs_stub_DECLARE_DISPATCH_type;
+using at::native::RegisterPRIVATEUSE1Dispatch;
+REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &abs_kernel)
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("abs.out", TORCH_FN(at::native::abs_out));
+}
+
+}  // namespace
+
+}  // namespace torch_openreg

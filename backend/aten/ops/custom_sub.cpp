@@ -1,0 +1,42 @@
+// The form "fallback for one operator": run by the CPU, on copies, because we
+// say so. A backend begins with many of these and ends with none. So that none
+// is in the way of programs, this one stands on an operator of our own,
+// torch.ops.openreg.custom_sub, and not on PyTorch's sub.Tensor, which runs on
+// the device like all others.
+#include <ATen/ops/sub.h>
+#include <torch/library.h>
+
+#include "backend/aten/fallback.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// Copies, waits, is counted, and is refused in strict mode.
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  cpu_fallback(op, stack, FallbackReason::kByChoice);
+}
+
+// One function does for operators of every signature: it is "boxed", its
+// arguments and results are on a stack.
+TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {
+  m.impl("custom_sub", torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+// What the fallback finds. Without the registration above, the catch-all would
+// run this kernel on the device, without copies.
+at::Tensor custom_sub(const at::Tensor& self, const at::Tensor& other) {
+  return at::sub(self, other);
+}
+
+TORCH_LIBRARY_IMPL(openreg, CPU, m) {
+  m.impl("custom_sub", TORCH_FN(custom_sub));
+}
+
+TORCH_LIBRARY_FRAGMENT(openreg, m) {
+  m.def("custom_sub(Tensor self, Tensor other) -> Tensor");
+}
+
+}  // namespace
+
+}  // namespace torch_openreg

@@ -1,0 +1,190 @@
+#include "backend/executor/decode.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "backend/executor/generators.h"
+
+namespace torch_openreg {
+
+namespace {
+
+using record::Argument;
+using record::Tag;
+
+[[noreturn]] void malformed(const char* what) {
+  throw std::invalid_argument(std::string("a malformed launch record: ") +
+                              what);
+}
+
+c10::ScalarType dtype_of(uint8_t number) {
+  if (number >= static_cast<uint8_t>(c10::ScalarType::Undefined)) {
+    malformed("dtype");
+  }
+  return static_cast<c10::ScalarType>(number);
+}
+
+at::Tensor host_value(const Argument& argument) {
+  const c10::ScalarType dtype = dtype_of(argument.tensor.dtype);
+  at::Tensor tensor = at::empty({}, at::dtype(dtype));
+  std::memcpy(tensor.mutable_data_ptr(), argument.words, tensor.itemsize());
+  if ((argument.tensor.flags & record::kWrappedNumber) != 0) {
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+const c10::Storage& Decoder::storage(uint32_t index) {
+  c10::Storage& storage = storages_[index].storage;
+  if (storage) return storage;
+  void* const data = translate(index);
+  storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), reader_.storage(index).bytes,
+      c10::DataPtr(data, c10::Device(c10::DeviceType::CPU)),
+      resizable_ ? c10::GetCPUAllocator() : nullptr, resizable_);
+  return storage;
+}
+
+// Null for an empty storage.
+void* Decoder::translate(uint32_t index) {
+  Slot& slot = storages_[index];
+  if (slot.is_translated) return slot.data;
+  const record::StorageView view = reader_.storage(index);
+  void* const data = orKernelTranslate(
+      ctx_, reinterpret_cast<const void*>(view.address), view.bytes);
+  if (data == nullptr) throw IllegalAddress{};
+  slot.data = view.bytes == 0 ? nullptr : data;
+  slot.is_translated = true;
+  return slot.data;
+}
+
+void* Decoder::data_of(const record::TensorView& view) {
+  if (view.offset != 0 ||
+      !reader_.fits(view, c10::elementSize(dtype_of(view.dtype)))) {
+    malformed("output");
+  }
+  return translate(view.storage);
+}
+
+at::Tensor Decoder::tensor(const record::TensorView& view) {
+  const c10::ScalarType dtype = dtype_of(view.dtype);
+  if (!reader_.fits(view, c10::elementSize(dtype))) malformed("extent");
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage(view.storage)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(dtype));
+  c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  impl.set_sizes_and_strides(at::IntArrayRef(view.sizes),
+                             at::IntArrayRef(view.strides), view.offset);
+  if ((view.flags & record::kConjugate) != 0) impl._set_conj(true);
+  if ((view.flags & record::kNegative) != 0) impl._set_neg(true);
+  return tensor;
+}
+
+at::Tensor Decoder::next_tensor() {
+  Argument argument;
+  if (!reader_.next_argument(&argument)) malformed("tensor of a list");
+  switch (argument.tag) {
+    case Tag::kTensor:
+      return tensor(argument.tensor);
+    case Tag::kHostValue:
+      return host_value(argument);
+    case Tag::kUndefined:
+    case Tag::kNone:
+      return {};
+    default:
+      malformed("element of a tensor list");
+  }
+}
+
+c10::IValue Decoder::tensor_list(uint32_t length) {
+  c10::List<at::Tensor> list;
+  list.reserve(length);
+  for (uint32_t i = 0; i < length; ++i) list.push_back(next_tensor());
+  return list;
+}
+
+c10::IValue Decoder::optional_tensor_list(uint32_t length) {
+  c10::List<std::optional<at::Tensor>> list;
+  list.reserve(length);
+  for (uint32_t i = 0; i < length; ++i) {
+    at::Tensor tensor = next_tensor();
+    list.push_back(tensor.defined() ? std::optional(std::move(tensor))
+                                    : std::nullopt);
+  }
+  return list;
+}
+
+c10::IValue Decoder::scalar_list(uint32_t length) {
+  c10::List<at::Scalar> list;
+  list.reserve(length);
+  for (uint32_t i = 0; i < length; ++i) {
+    Argument argument;
+    if (!reader_.next_argument(&argument)) malformed("scalar of a list");
+    const c10::IValue element = value(argument);
+    if (!element.isScalar()) malformed("element of a scalar list");
+    list.push_back(element.toScalar());
+  }
+  return list;
+}
+
+c10::IValue Decoder::value(const Argument& argument) {
+  switch (argument.tag) {
+    case Tag::kNone:
+      return {};
+    case Tag::kTensor:
+      return tensor(argument.tensor);
+    case Tag::kUndefined:
+      return at::Tensor();
+    case Tag::kHostValue:
+      return host_value(argument);
+    case Tag::kInt:
+      return argument.integer;
+    case Tag::kFloat:
+      return argument.values[0];
+    case Tag::kBool:
+      return argument.number != 0;
+    case Tag::kComplex:
+      return c10::complex<double>(argument.values[0], argument.values[1]);
+    case Tag::kString:
+      return std::string(argument.text);
+    case Tag::kDevice:
+      return c10::Device(c10::DeviceType::CPU);
+    case Tag::kGenerator:
+      return generator(argument.words[0]);
+    case Tag::kIntList:
+      return at::IntArrayRef(argument.integers);
+    case Tag::kFloatList:
+      return at::ArrayRef<double>(argument.floats);
+    case Tag::kBoolList: {
+      c10::List<bool> list;
+      for (const int64_t element : argument.integers) {
+        list.push_back(element != 0);
+      }
+      return list;
+    }
+    case Tag::kTensorList:
+      return tensor_list(argument.number);
+    case Tag::kOptionalTensorList:
+      return optional_tensor_list(argument.number);
+    case Tag::kScalarList:
+      return scalar_list(argument.number);
+  }
+  malformed("tag");
+}
+
+void Decoder::push_arguments(torch::jit::Stack& stack) {
+  const uint32_t count = reader_.header().argument_count;
+  Argument argument;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!reader_.next_argument(&argument)) malformed("argument");
+    stack.push_back(value(argument));
+  }
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,363 @@
+#include "backend/executor/operators.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/ScopeExit.h>
+#include <c10/util/SmallVector.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/executor/decode.h"
+#include "backend/executor/execution_scope.h"
+#include "backend/executor/placement.h"
+#include "backend/executor/prepared_call.h"
+#include "backend/executor/schema.h"
+#include "backend/record/writer.h"
+
+namespace torch_openreg {
+
+namespace {
+
+using TensorVector = c10::SmallVector<at::Tensor, 4>;
+
+// What the executor needs to know about an operator, found once. Immutable.
+struct Operator {
+  explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
+      : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
+    for (const c10::Argument& returned : op.schema().returns()) {
+      returns_new.push_back(!is_written_argument(returned));
+    }
+  }
+
+  const c10::OperatorHandle handle;
+  const uint64_t id;
+  const size_t argument_count;
+  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
+};
+
+// Looks the name up. Operators stay known for ever. Thread-safe.
+const Operator& look_up(const record::Reader& reader) {
+  static auto& mutex = *new std::mutex;
+  static auto& known =
+      *new std::unordered_map<uint64_t, std::unique_ptr<Operator>>;
+  const uint64_t id = reader.header().operator_id;
+  const std::string name(reader.name());
+  if (record::id_of(name) != id) {
+    throw std::invalid_argument("a malformed launch record: operator");
+  }
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Operator>& entry = known[id];
+  if (entry != nullptr) return *entry;
+  const size_t dot = name.find('.');
+  const c10::OperatorName full(name.substr(0, dot), dot == std::string::npos
+                                                        ? ""
+                                                        : name.substr(dot + 1));
+  const auto op = c10::Dispatcher::singleton().findSchema(full);
+  if (!op.has_value()) {
+    throw std::invalid_argument("the device has no operator " + name);
+  }
+  entry = std::make_unique<Operator>(*op, id);
+  return *entry;
+}
+
+const Operator& find_operator(const record::Reader& reader) {
+  // A thread's own memory of what it has used lately.
+  static thread_local std::array<const Operator*, 256> recent{};
+  const uint64_t id = reader.header().operator_id;
+  const Operator*& slot = recent[id % recent.size()];
+  if (C10_UNLIKELY(slot == nullptr || slot->id != id)) slot = &look_up(reader);
+  return *slot;
+}
+
+// The new tensors among the results, lists flattened.
+TensorVector new_tensors(const Operator& op, const torch::jit::Stack& stack) {
+  TensorVector tensors;
+  for (size_t i = 0; i < op.returns_new.size(); ++i) {
+    if (!op.returns_new[i]) continue;
+    const c10::IValue& value = stack[i];
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) tensors.push_back(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        tensors.push_back(tensor);
+      }
+    }
+  }
+  return tensors;
+}
+
+// Whether `result` is the tensor that the host expects, but for its place.
+bool is_expected(const record::TensorView& view, const at::Tensor& result) {
+  return result.sizes() == at::IntArrayRef(view.sizes) &&
+         static_cast<uint8_t>(result.scalar_type()) == view.dtype;
+}
+
+// One output as the record wants it.
+struct Expected {
+  record::TensorView view;
+  void* data;
+};
+using ExpectedVector = c10::SmallVector<Expected, 4>;
+
+ExpectedVector read_outputs(Decoder& decoder, record::Reader& reader) {
+  ExpectedVector outputs;
+  const uint32_t count = reader.header().output_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    record::TensorView view;
+    if (!reader.next_output(&view)) {
+      throw std::invalid_argument("a malformed launch record: output");
+    }
+    outputs.push_back({view, decoder.data_of(view)});
+  }
+  return outputs;
+}
+
+// Whether `result` already lies where the host wants it, and as it wants it.
+bool is_settled(const Expected& expected, const at::Tensor& result) {
+  TORCH_INTERNAL_ASSERT(
+      is_expected(expected.view, result), "the host expected an output of ",
+      at::IntArrayRef(expected.view.sizes), " and dtype number ",
+      int{expected.view.dtype}, ", and the kernel gave ", result.sizes(), " ",
+      result.dtype());
+  return expected.data == result.const_data_ptr() &&
+         result.strides() == at::IntArrayRef(expected.view.strides) &&
+         !result.is_conj() && !result.is_neg();
+}
+
+// Brings the results to where the host wants them. No allocation gets a
+// placement any more: a result may lie in the place of another one, so all that
+// move are taken away first.
+void settle_all(Decoder& decoder, const ExpectedVector& outputs,
+                TensorVector results) {
+  TORCH_INTERNAL_ASSERT(results.size() == outputs.size(), "the host expected ",
+                        outputs.size(), " outputs and the kernel gave ",
+                        results.size());
+  c10::SmallVector<size_t, 4> moved;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!is_settled(outputs[i], results[i])) moved.push_back(i);
+  }
+  if (C10_LIKELY(moved.empty())) return;
+  if (results.size() > 1) {
+    for (const size_t i : moved) results[i] = results[i].clone();
+  }
+  for (const size_t i : moved) {
+    decoder.tensor(outputs[i].view).copy_(results[i]);
+  }
+}
+
+// Outputs that wait for fetch_outputs. Thread-safe.
+class KeptOutputs {
+ public:
+  static KeptOutputs& get() {
+    static auto& instance = *new KeptOutputs;
+    return instance;
+  }
+  uint64_t keep(TensorVector tensors) {
+    const std::lock_guard lock(mutex_);
+    by_token_.emplace(++last_, std::move(tensors));
+    return last_;
+  }
+  TensorVector take(uint64_t token) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_token_.find(token);
+    if (found == by_token_.end()) {
+      throw std::invalid_argument("no outputs are kept under this token");
+    }
+    TensorVector tensors = std::move(found->second);
+    by_token_.erase(found);
+    return tensors;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t last_ = 0;                                    // guarded by mutex_
+  std::unordered_map<uint64_t, TensorVector> by_token_;  // guarded by mutex_
+};
+
+record::TensorShape shape_of(const at::Tensor& tensor) {
+  return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
+          .flags = 0,
+          .offset = 0,
+          .sizes = tensor.sizes(),
+          .strides = tensor.strides()};
+}
+
+// One result as an argument of a record.
+void describe(const c10::IValue& value, record::Writer& writer) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (tensor.defined()) {
+      writer.add_tensor(shape_of(tensor), 0);
+    } else {
+      writer.add_undefined();
+    }
+  } else if (value.isTensorList()) {
+    const auto list = value.toTensorVector();
+    writer.begin_list(record::Tag::kTensorList, list.size());
+    for (const at::Tensor& tensor : list) describe(tensor, writer);
+  } else if (value.isInt()) {
+    writer.add_int(value.toInt());
+  } else if (value.isDouble()) {
+    writer.add_float(value.toDouble());
+  } else if (value.isBool()) {
+    writer.add_bool(value.toBool());
+  } else if (value.isComplexDouble()) {
+    const auto number = value.toComplexDouble();
+    writer.add_complex(number.real(), number.imag());
+  } else if (value.isNone()) {
+    writer.add_none();
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "a result of type ", value.tagKind());
+  }
+}
+
+// A tensor that the operator has resized, and which argument it is.
+struct Resized {
+  int64_t argument;
+  at::Tensor tensor;
+};
+
+// The tensors among the arguments that an operator writes.
+class WrittenArguments {
+ public:
+  WrittenArguments(const c10::FunctionSchema& schema,
+                   const torch::jit::Stack& arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      if (!arguments[i].isTensor()) continue;
+      const at::Tensor& tensor = arguments[i].toTensor();
+      if (!tensor.defined()) continue;
+      before_.push_back({static_cast<int64_t>(i), tensor});
+      sizes_.push_back(tensor.sizes().vec());
+    }
+  }
+
+  std::vector<Resized> resized() const {
+    std::vector<Resized> result;
+    for (size_t i = 0; i < before_.size(); ++i) {
+      if (before_[i].tensor.sizes() != at::IntArrayRef(sizes_[i])) {
+        result.push_back(before_[i]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::vector<Resized> before_;
+  std::vector<std::vector<int64_t>> sizes_;
+};
+
+// The reply is a record itself: its name is the operator's, its settings the
+// token, its arguments the results; then, for each resized argument, its number
+// and what it is like now.
+orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
+                             const Operator& op, const torch::jit::Stack& stack,
+                             const std::vector<Resized>& resized) {
+  record::Writer writer(/*values_apart=*/false);
+  writer.add_storage(0, 0);
+  uint32_t count = 0;
+  for (size_t i = 0; i < op.returns_new.size(); ++i) {
+    if (!op.returns_new[i]) continue;
+    describe(stack[i], writer);
+    ++count;
+  }
+  TensorVector tensors = new_tensors(op, stack);
+  for (const Resized& argument : resized) {
+    writer.add_int(argument.argument);
+    describe(argument.tensor, writer);
+    tensors.push_back(argument.tensor);
+    count += 2;
+  }
+  const uint64_t token =
+      tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
+  record::Words words;
+  writer.finish(reader.name(), reader.header().operator_id, token, 0, count,
+                &words);
+  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+}
+
+void call_cpu(const Operator& op, torch::jit::Stack& stack) {
+  op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+}
+
+orError_t run_placed(const Operator& op, Decoder& decoder,
+                     record::Reader& reader, torch::jit::Stack& stack) {
+  const ExpectedVector outputs = read_outputs(decoder, reader);
+  c10::SmallVector<Placement, 4> places;
+  for (const Expected& output : outputs) {
+    const size_t bytes = reader.storage(output.view.storage).bytes;
+    places.push_back({output.data, bytes, bytes == 0});
+  }
+  PlacementScope scope(places);
+  // Results may lie in placements: they go before the scope ends, also when the
+  // kernel fails.
+  const auto clear = c10::make_scope_exit([&] { stack.clear(); });
+  call_cpu(op, stack);
+  scope.close();
+  settle_all(decoder, outputs, new_tensors(op, stack));
+  stack.clear();
+  TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
+                        " has kept memory of the device");
+  return orSuccess;
+}
+
+void check_count(const Operator& op, const torch::jit::Stack& stack) {
+  if (stack.size() != op.argument_count) {
+    throw std::invalid_argument("a malformed launch record: argument count");
+  }
+}
+
+orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
+                   record::Reader& reader) {
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  decoder.push_arguments(stack);
+  check_count(op, stack);
+  const WrittenArguments written(op.handle.schema(), stack);
+  call_cpu(op, stack);
+  return reply_with_results(ctx, reader, op, stack, written.resized());
+}
+
+}  // namespace
+
+orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
+  const Operator& op = find_operator(reader);
+  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
+  Decoder decoder(ctx, reader, /*resizable=*/keep);
+  if (keep) return run_kept(ctx, op, decoder, reader);
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  PreparedCall* const prepared = PreparedCall::find(reader);
+  if (prepared != nullptr && prepared->push_arguments(ctx, reader, stack)) {
+    const auto release = c10::make_scope_exit([&] {
+      stack.clear();
+      prepared->release();
+    });
+    return run_placed(op, decoder, reader, stack);
+  }
+  const record::Reader from_start = reader;
+  decoder.push_arguments(stack);
+  check_count(op, stack);
+  PreparedCall::keep(from_start, stack);
+  return run_placed(op, decoder, reader, stack);
+}
+
+orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
+  record::Argument token;
+  if (!reader.next_argument(&token) || token.tag != record::Tag::kInt) {
+    throw std::invalid_argument("a malformed launch record: token");
+  }
+  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  Decoder decoder(ctx, reader, /*resizable=*/false);
+  settle_all(decoder, read_outputs(decoder, reader),
+             KeptOutputs::get().take(static_cast<uint64_t>(token.integer)));
+  return orSuccess;
+}
+
+}  // namespace torch_openreg

@@ -1,0 +1,19 @@
+// Runs one operator of a launch record.
+#pragma once
+
+#include "backend/record/reader.h"
+#include "openreg/kernel.h"
+
+namespace torch_openreg {
+
+// Runs the operator with the CPU's kernel. Outputs come to lie where the record
+// says; with kKeepOutputs they are kept under a token, and the reply tells the
+// token and what they look like (see docs/launch-record.md). Failures of the
+// kernel itself throw.
+orError_t run_operator(orKernelContext* ctx, record::Reader& reader);
+
+// Copies the outputs that were kept under the token, the record's only
+// argument, to where the record says, and forgets them.
+orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader);
+
+}  // namespace torch_openreg

@@ -1,0 +1,110 @@
+// What is known about the outputs of an operator, by the arguments that decide
+// it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/record/format.h"
+
+namespace torch_openreg::record {
+
+// One output: a tensor as a record holds it, without its storage; empty if it
+// is undefined.
+struct OutputShape {
+  std::vector<Word> tensor;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const OutputShape&, const OutputShape&) = default;
+};
+
+// What a call gives. Immutable once it is in the cache.
+struct CallMetadata {
+  static constexpr int32_t kSingle = -1;
+
+  // By return of the schema that is not an argument: kSingle, or the length of
+  // a list.
+  std::vector<int32_t> returns;
+  std::vector<OutputShape> outputs;  // those of all returns, in order
+  // An argument that the call writes and resizes, and the sizes it gets.
+  struct Resize {
+    uint32_t argument;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+
+    friend bool operator==(const Resize&, const Resize&) = default;
+  };
+  std::vector<Resize> resizes;
+
+  friend bool operator==(const CallMetadata&, const CallMetadata&) = default;
+};
+
+struct CacheStatistics {
+  uint64_t hits;
+  uint64_t misses;
+  uint64_t evictions;
+  uint64_t entries;
+};
+
+// A bounded map; when a part of it is full, what was used there longest ago
+// goes. Thread-safe: parts with a lock each.
+class MetadataCache {
+ public:
+  static constexpr size_t kParts = 16;
+
+  // Holds `capacity` entries at most, each part the same share of them and one
+  // at least.
+  explicit MetadataCache(size_t capacity);
+
+  // Null if nothing is known. Counts as a use.
+  std::shared_ptr<const CallMetadata> find(uint64_t operator_id,
+                                           uint64_t settings,
+                                           std::span<const Word> key);
+  // What is known already stays.
+  void insert(uint64_t operator_id, uint64_t settings,
+              std::span<const Word> key,
+              std::shared_ptr<const CallMetadata> metadata);
+
+  // Forgets the entries; the statistics go on.
+  void clear();
+  CacheStatistics statistics() const;
+
+  // Its first bits choose the part.
+  static uint64_t hash_of(uint64_t operator_id, uint64_t settings,
+                          std::span<const Word> key);
+
+ private:
+  struct Entry {
+    uint64_t hash;
+    uint64_t operator_id;
+    uint64_t settings;
+    std::vector<Word> key;
+    std::shared_ptr<const CallMetadata> metadata;
+  };
+  struct Part {
+    mutable std::mutex mutex;
+    std::list<Entry> entries;  // the latest used first; guarded by mutex
+    std::unordered_multimap<uint64_t, std::list<Entry>::iterator> by_hash;
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t evictions = 0;
+  };
+
+  Part& part(uint64_t hash) { return parts_[hash >> 60]; }
+  static std::list<Entry>::iterator find_in(Part& part, uint64_t hash,
+                                            uint64_t operator_id,
+                                            uint64_t settings,
+                                            std::span<const Word> key);
+
+  const size_t part_capacity_;
+  std::array<Part, kParts> parts_;
+};
+
+}  // namespace torch_openreg::record

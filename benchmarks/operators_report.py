@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Compare the operators of the device with those of the CPU.
+
+    benchmarks/operators_report.py [--quick] [--only NAME]... [--json FILE]
+
+Both are measured in turns in one process, where the median of the ratios of
+neighbours counts; and all of it twice, with one thread and with the default number.
+Shows also how the cost of an add grows with its size, and that of a launch with the
+number of launches. Exits with 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from cases import CASES
+from measuring import NAMES, Findings, Options, jobs_for, measure
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from table import duration, make_console, print_table, print_verdict, verdict
+from timing import Comparison
+
+REPETITIONS = 31
+QUICK_REPETITIONS = 7
+
+
+def with_progress(findings: Findings, names: Collection[str], options: Options) -> None:
+    """Measure, with a bar on a terminal and a line for each case in a log."""
+    console = make_console()
+    jobs = jobs_for(names, findings)
+    where = thread_count(findings)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns,
+        "{task.description}",
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        refresh_per_second=1,  # the bar takes time from what is measured
+    ) as progress:
+        task = progress.add_task(where, total=len(jobs) + 1)
+
+        def announce(title: str) -> None:
+            progress.update(task, advance=1, description=f"{where}: {title}")
+            if not console.is_terminal:
+                print(f"{where}: {title}", flush=True)
+
+        measure(findings, jobs, options, announce)
+
+
+def thread_count(findings: Findings) -> str:
+    """Write the number of threads."""
+    return f"{findings.threads} thread{'s' if findings.threads != 1 else ''}"
+
+
+def kept(comparison: Comparison, target: float | None) -> bool:
+    """Return whether a target is reached; without one, it is."""
+    return target is None or comparison.ratio <= target
+
+
+def print_cases(findings: Findings) -> None:
+    """Print the cases beside their targets."""
+    rows = []
+    for case in CASES:
+        if case.name not in findings.cases:
+            continue
+        found = findings.cases[case.name]
+        judged = ("", "")
+        if case.target is not None:
+            judged = (f"<= {case.target}", verdict(kept(found, case.target)))
+        rows.append((case.title, *found.medians, f"{found.ratio:.3f}", *judged))
+    if rows:
+        header = ("case", "openreg", "CPU", "ratio", "target", "")
+        print_table(f"Operators, {thread_count(findings)}", header, rows)
+
+
+def print_growth(findings: Findings) -> None:
+    """Print how the costs grow."""
+    if findings.sizes:
+        print_table(
+            f"An add by its size, {thread_count(findings)}",
+            ("elements", "openreg", "CPU", "ratio", "host, held stream"),
+            [
+                (f"{size:,}", *found.medians, f"{found.ratio:.3f}", duration(launch))
+                for size, (found, launch) in findings.sizes.items()
+            ],
+        )
+    if findings.launches:
+        print_table(
+            f"A tiny add on a held stream, {thread_count(findings)}",
+            ("launches", "host, each"),
+            [(f"{n:,}", duration(each)) for n, each in findings.launches.items()],
+        )
+
+
+def all_kept(findings: Findings) -> bool:
+    """Return whether every target is reached and nothing failed."""
+    targets = {case.name: case.target for case in CASES}
+    return not findings.failures and all(
+        kept(found, targets[name]) for name, found in findings.cases.items()
+    )
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Return medians, ratio and samples, in nanoseconds."""
+    return {
+        "openreg": statistics.median(comparison.ours),
+        "cpu": statistics.median(comparison.other),
+        "ratio": comparison.ratio,
+        "samples": {"openreg": comparison.ours, "cpu": comparison.other},
+    }
+
+
+def findings_json(findings: Findings) -> dict[str, Any]:
+    """Return what was found, in nanoseconds, for other programs."""
+    targets = {case.name: case.target for case in CASES}
+    return {
+        "threads": findings.threads,
+        "cases": {
+            name: comparison_json(found)
+            | {"target": targets[name], "ok": kept(found, targets[name])}
+            for name, found in findings.cases.items()
+        },
+        "growth_by_size": {
+            size: comparison_json(found) | {"held_stream": launch}
+            for size, (found, launch) in findings.sizes.items()
+        },
+        "growth_by_launches": findings.launches,
+        "failures": findings.failures,
+    }
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", type=torch.device, default="openreg:0")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer repetitions, for a first look"
+    )
+    parser.add_argument(
+        "--only", action="append", choices=NAMES, metavar="NAME", help=", ".join(NAMES)
+    )
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, report, and return the exit code."""
+    arguments = parse()
+    repetitions = QUICK_REPETITIONS if arguments.quick else REPETITIONS
+    options = Options(arguments.device, repetitions)
+    everything = [Findings(threads) for threads in sorted({1, torch.get_num_threads()})]
+    for findings in everything:
+        with_progress(findings, arguments.only or NAMES, options)
+        print_cases(findings)
+        print_growth(findings)
+        for title, failure in findings.failures.items():
+            print(f"FAILED, {title}: {failure}")
+    if arguments.json:
+        report = {
+            "torch": torch.__version__,
+            "runs": [findings_json(findings) for findings in everything],
+        }
+        arguments.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    good = all(all_kept(findings) for findings in everything)
+    print_verdict(good)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,6 +23,12 @@ def drawn(device: str, *shape: int) -> Tensor:
     return numbers(*shape).to(device)
 
 
+def forget_tensors() -> None:
+    """Free what the two above have made."""
+    constant.cache_clear()
+    drawn.cache_clear()
+
+
 def floats(device: str, *shape: int) -> Tensor:
     return drawn(device, *(shape or (3, 4))).clone()
 

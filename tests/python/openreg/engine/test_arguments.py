@@ -1,8 +1,17 @@
 """Arguments of every kind, and results as the CPU's: values, dtypes and strides."""
 
+from collections.abc import Iterator
+
 import pytest
-from argument_programs import CASES, WAITING
+from argument_programs import CASES, WAITING, forget_tensors
 from compare import DEVICE, assert_as_on_the_cpu, assert_same
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_tensors_stay() -> Iterator[None]:
+    """Other tests count the memory of the device."""
+    yield
+    forget_tensors()
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -20,9 +20,6 @@ namespace torch_openreg {
 
 namespace {
 
-// A copy of fewer bytes is done before a worker would have woken.
-constexpr size_t kCheapBytes = size_t{64} << 10;
-
 bool has_same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() &&
          a.is_neg() == b.is_neg();

@@ -1,11 +1,11 @@
 #include "backend/aten/encode.h"
 
-#include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/to.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
 
@@ -32,39 +32,32 @@ uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
   return flags;
 }
 
-[[noreturn]] void throw_mixed_devices(const OperatorInfo& info, c10::Device a,
-                                      c10::Device b) {
-  TORCH_CHECK(false,
-              "Expected all tensors to be on the same device, but found at "
-              "least two devices, ",
-              a, " and ", b, "! (when calling ", info.name, ")");
-}
-
-std::optional<c10::Device> our_device(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.is_privateuseone()) return std::nullopt;
-  return tensor.device();
+bool is_ours(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
 }
 
 }  // namespace
 
+void throw_mixed_devices(const c10::OperatorHandle& op, c10::Device a,
+                         c10::Device b) {
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at "
+              "least two devices, ",
+              a, " and ", b, "! (when calling ", op.operator_name(), ")");
+}
+
 // The first tensor of ours decides; a factory has an argument for it.
 bool Encoder::find_device(std::span<const c10::IValue> arguments) {
   for (const c10::IValue& value : arguments) {
-    std::optional<c10::Device> found;
-    if (value.isTensor()) {
-      found = our_device(value.toTensor());
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) {
-        if (!found) found = our_device(tensor);
-      }
-    } else if (value.isOptionalTensorList()) {
-      for (const auto& tensor : value.toOptionalTensorVector()) {
-        if (!found && tensor.has_value()) found = our_device(*tensor);
-      }
+    // Lists are looked into where they are: a copy counts every tensor twice.
+    const bool is_list = value.isTensorList() || value.isOptionalTensorList();
+    const at::ArrayRef<c10::IValue> candidates =
+        is_list ? value.toListRef() : at::ArrayRef<c10::IValue>(value);
+    for (const c10::IValue& candidate : candidates) {
+      if (!candidate.isTensor() || !is_ours(candidate.toTensor())) continue;
+      device_ = candidate.toTensor().device().index();
+      return true;
     }
-    if (!found) continue;
-    device_ = found->index();
-    return true;
   }
   for (const c10::IValue& value : arguments) {
     if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
@@ -79,11 +72,13 @@ bool Encoder::is_host_index(const at::Tensor& tensor) const {
          isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
 }
 
+void Encoder::refuse(const at::Tensor& tensor) const {
+  throw_mixed_devices(info_.op, {c10::DeviceType::PrivateUse1, device_},
+                      tensor.device());
+}
+
 bool Encoder::add_host_tensor(const at::Tensor& tensor) {
-  if (!tensor.is_cpu() || tensor.dim() != 0) {
-    throw_mixed_devices(info_, {c10::DeviceType::PrivateUse1, device_},
-                        tensor.device());
-  }
+  if (!tensor.is_cpu() || tensor.dim() != 0) refuse(tensor);
   if (!is_plain(tensor) || tensor.itemsize() > 2 * sizeof(record::Word)) {
     return false;
   }
@@ -103,16 +98,10 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
     return true;
   }
   if (!tensor.is_privateuseone()) {
-    return !is_written ? add_host_tensor(tensor)
-                       : (throw_mixed_devices(
-                              info_, {c10::DeviceType::PrivateUse1, device_},
-                              tensor.device()),
-                          false);
+    if (is_written) refuse(tensor);
+    return add_host_tensor(tensor);
   }
-  if (tensor.device().index() != device_) {
-    throw_mixed_devices(info_, {c10::DeviceType::PrivateUse1, device_},
-                        tensor.device());
-  }
+  if (tensor.device().index() != device_) refuse(tensor);
   if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -198,18 +187,8 @@ bool Encoder::add(c10::IValue& value, size_t index) {
   if (value.isTensor()) {
     return add_tensor(value.toTensor(), info_.written[index]);
   }
-  if (value.isNone()) {
-    writer_.add_none();
-  } else if (value.isInt()) {
-    writer_.add_int(value.toInt());
-  } else if (value.isDouble()) {
-    writer_.add_float(value.toDouble());
-  } else if (value.isBool()) {
-    writer_.add_bool(value.toBool());
-  } else if (value.isComplexDouble()) {
-    const auto number = value.toComplexDouble();
-    writer_.add_complex(number.real(), number.imag());
-  } else if (value.isString()) {
+  if (write_scalar(value, writer_)) return true;
+  if (value.isString()) {
     writer_.add_string(value.toStringRef());
   } else if (value.isDevice()) {
     writer_.add_device();

@@ -13,6 +13,10 @@
 
 namespace torch_openreg {
 
+// Throws PyTorch's error for tensors on different devices.
+[[noreturn]] void throw_mixed_devices(const c10::OperatorHandle& op,
+                                      c10::Device a, c10::Device b);
+
 // The arguments of one call. Not thread-safe.
 class Encoder {
  public:
@@ -40,6 +44,8 @@ class Encoder {
   bool add_list(c10::IValue& value, size_t index);
   void add_generator(const c10::IValue& value);
   bool is_host_index(const at::Tensor& tensor) const;
+  // Throws the error for a tensor that is not where the operator runs.
+  [[noreturn]] void refuse(const at::Tensor& tensor) const;
 
   record::Writer writer_;
   const OperatorInfo& info_;

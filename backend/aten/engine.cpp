@@ -13,6 +13,7 @@
 #include "backend/aten/fallback.h"
 #include "backend/aten/metadata.h"
 #include "backend/aten/settings.h"
+#include "backend/executor/scalars.h"
 #include "backend/record/reader.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/executor.h"
@@ -26,8 +27,7 @@ namespace {
 // Entries; about a kilobyte each.
 constexpr size_t kCacheCapacity = 16384;
 
-// What takes less time than waking a thread.
-constexpr size_t kCheapBytes = size_t{64} << 10;
+// What takes less time than waking a thread, of heavy operators.
 constexpr size_t kCheapHeavyBytes = size_t{8} << 10;
 
 // Room for the description of results; more makes the call fail.
@@ -50,19 +50,10 @@ std::span<c10::IValue> arguments_of(const OperatorInfo& info,
   return {stack.data() + stack.size() - count, count};
 }
 
-uint64_t hash_of(std::span<const record::Word> words) {
-  uint64_t hash = 1;
-  for (const record::Word word : words) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
 // Offsets matter where tensors share a storage: they may overlap.
 uint64_t context_of(record::Writer& writer, uint64_t settings) {
   if (C10_LIKELY(!writer.has_shared_storage())) return settings;
-  return settings ^ hash_of(writer.offsets());
+  return record::MetadataCache::hash_of(0, settings, writer.offsets());
 }
 
 // A new tensor as `shape` says.
@@ -134,13 +125,14 @@ void give_results(const OperatorInfo& info,
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
-void launch_record(Kernel kernel, const OperatorInfo& info, Encoder& encoder,
+void launch_record(const OperatorInfo& info, Encoder& encoder,
                    uint64_t settings) {
   record::Words words;
   encoder.writer().finish(info.name, info.id, settings, 0,
                           static_cast<uint32_t>(info.written.size()), &words);
   const size_t limit = info.is_heavy ? kCheapHeavyBytes : kCheapBytes;
-  launch_here(kernel, words.data(), words.size() * sizeof(record::Word),
+  launch_here(Kernel::kRunOperator, words.data(),
+              words.size() * sizeof(record::Word),
               getCurrentOpenRegStream(encoder.device()),
               encoder.largest_tensor() <= limit);
 }
@@ -152,7 +144,7 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_tensor(shape.bytes);
   }
-  launch_record(Kernel::kRunOperator, info, encoder, settings);
+  launch_record(info, encoder, settings);
   launches.fetch_add(1, std::memory_order_relaxed);
   give_results(info, metadata, outputs, stack);
 }
@@ -185,21 +177,6 @@ record::OutputShape shape_of(const record::Argument& argument) {
                       at::IntArrayRef(argument.tensor.strides));
 }
 
-c10::IValue value_of(const record::Argument& argument) {
-  switch (argument.tag) {
-    case record::Tag::kInt:
-      return argument.integer;
-    case record::Tag::kFloat:
-      return argument.values[0];
-    case record::Tag::kBool:
-      return argument.number != 0;
-    case record::Tag::kComplex:
-      return c10::complex<double>(argument.values[0], argument.values[1]);
-    default:
-      return {};
-  }
-}
-
 void read_result(record::Reader& reader, const record::Argument& argument,
                  Reply& reply) {
   if (argument.tag == record::Tag::kTensorList) {
@@ -214,7 +191,7 @@ void read_result(record::Reader& reader, const record::Argument& argument,
     reply.metadata.returns.push_back(record::CallMetadata::kSingle);
     reply.metadata.outputs.push_back(shape_of(argument));
   } else {
-    reply.values.push_back(value_of(argument));
+    reply.values.push_back(read_scalar(argument).value_or(c10::IValue()));
   }
 }
 
@@ -382,7 +359,7 @@ void launch_prepared(const OperatorInfo& info,
     const Metadata metadata = rehearse(info, arguments);
     if (metadata != nullptr) remember(info, encoder, settings, metadata);
   }
-  launch_record(Kernel::kRunOperator, info, encoder, settings);
+  launch_record(info, encoder, settings);
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 

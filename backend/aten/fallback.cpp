@@ -5,14 +5,13 @@
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backend/aten/encode.h"
+#include "backend/aten/operator_info.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
 
@@ -43,14 +42,6 @@ void for_each_tensor(std::span<const c10::IValue> arguments, Visit visit) {
   }
 }
 
-// Indexing takes its indices from the host as well, as CUDA's does.
-bool may_take_host_indices(const c10::OperatorHandle& op) {
-  static constexpr std::array<std::string_view, 4> kNames = {
-      "aten::index", "aten::index_put_", "aten::_index_put_impl_",
-      "aten::_unsafe_index"};
-  return std::ranges::find(kNames, op.operator_name().name) != kNames.end();
-}
-
 // PyTorch's rule: all on one device, but for single values on the host. None if
 // no tensor is on a device.
 std::optional<c10::Device> common_device(
@@ -71,11 +62,7 @@ std::optional<c10::Device> common_device(
     }
   });
   if (!device.has_value()) return std::nullopt;
-  TORCH_CHECK(!other.has_value(),
-              "Expected all tensors to be on the same device, but found at "
-              "least two devices, ",
-              *device, " and ", *other, "! (when calling ", op.operator_name(),
-              ")");
+  if (other.has_value()) throw_mixed_devices(op, *device, *other);
   return device;
 }
 

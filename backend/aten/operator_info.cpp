@@ -98,12 +98,11 @@ bool is_tensor_like(const c10::Type& type) {
 // The argument that the return is, by their alias sets.
 int aliased_argument(const c10::FunctionSchema& schema,
                      const c10::Argument& returned) {
-  if (!is_written_argument(returned)) return -1;
+  if (!is_written(returned)) return -1;
   const auto& arguments = schema.arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::AliasInfo* const alias = arguments[i].alias_info();
-    if (alias != nullptr && alias->isWrite() &&
-        alias->beforeSets() == returned.alias_info()->beforeSets()) {
+    if (is_written(arguments[i]) && arguments[i].alias_info()->beforeSets() ==
+                                        returned.alias_info()->beforeSets()) {
       return static_cast<int>(i);
     }
   }
@@ -121,6 +120,10 @@ std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
 
 }  // namespace
 
+bool may_take_host_indices(const c10::OperatorHandle& op) {
+  return contains(kIndexing, op.operator_name().name);
+}
+
 OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     : op(handle),
       name(c10::toString(handle.operator_name())),
@@ -130,8 +133,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   const c10::FunctionSchema& schema = op.schema();
   const std::string& base = op.operator_name().name;
   for (const c10::Argument& argument : schema.arguments()) {
-    const c10::AliasInfo* const alias = argument.alias_info();
-    written.push_back(alias != nullptr && alias->isWrite());
+    written.push_back(is_written(argument));
     is_carryable = is_carryable && is_carryable_type(*argument.type());
     if (argument.name() == "generator") {
       generator = static_cast<int>(written.size()) - 1;
@@ -144,7 +146,6 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
-  is_random = generator >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
   may_refuse_data =
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {
         return base.find(part) != std::string::npos;
@@ -152,7 +153,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   is_pointwise = op.hasTag(at::Tag::pointwise) ||
                  base.starts_with("aten::_foreach_") ||
                  base.starts_with("aten::_fused_");
-  takes_host_indices = contains(kIndexing, base);
+  takes_host_indices = may_take_host_indices(op);
   is_heavy = contains(kHeavy, base);
   is_synchronous = is_synchronous || contains(kDataDependent, base) ||
                    ((op.hasTag(at::Tag::data_dependent_output) ||

@@ -12,6 +12,9 @@
 
 namespace torch_openreg {
 
+// Indexing takes its indices from the host as well, as CUDA's does.
+bool may_take_host_indices(const c10::OperatorHandle& op);
+
 // Made from the schema and the tags; immutable but for `is_meta_usable`.
 // Thread-safe.
 struct OperatorInfo {
@@ -27,9 +30,8 @@ struct OperatorInfo {
   std::vector<int> aliased;
   bool returns_new = false;  // some return is no argument
 
-  bool is_carryable = true;   // a record can hold its arguments and results
-  bool is_pointwise = false;  // numbers don't decide metadata
-  bool is_random = false;
+  bool is_carryable = true;      // a record can hold its arguments and results
+  bool is_pointwise = false;     // numbers don't decide metadata
   int generator = -1;            // which argument it is
   bool is_heavy = false;         // takes long even on few elements
   bool is_synchronous = false;   // data decides the results' metadata

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "backend/executor/generators.h"
+#include "backend/executor/scalars.h"
 
 namespace torch_openreg {
 
@@ -134,23 +135,14 @@ c10::IValue Decoder::scalar_list(uint32_t length) {
 }
 
 c10::IValue Decoder::value(const Argument& argument) {
+  if (auto scalar = read_scalar(argument)) return *std::move(scalar);
   switch (argument.tag) {
-    case Tag::kNone:
-      return {};
     case Tag::kTensor:
       return tensor(argument.tensor);
     case Tag::kUndefined:
       return at::Tensor();
     case Tag::kHostValue:
       return host_value(argument);
-    case Tag::kInt:
-      return argument.integer;
-    case Tag::kFloat:
-      return argument.values[0];
-    case Tag::kBool:
-      return argument.number != 0;
-    case Tag::kComplex:
-      return c10::complex<double>(argument.values[0], argument.values[1]);
     case Tag::kString:
       return std::string(argument.text);
     case Tag::kDevice:
@@ -174,8 +166,9 @@ c10::IValue Decoder::value(const Argument& argument) {
       return optional_tensor_list(argument.number);
     case Tag::kScalarList:
       return scalar_list(argument.number);
+    default:
+      malformed("tag");
   }
-  malformed("tag");
 }
 
 void Decoder::push_arguments(torch::jit::Stack& stack) {

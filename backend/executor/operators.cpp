@@ -15,6 +15,7 @@
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
+#include "backend/executor/scalars.h"
 #include "backend/executor/schema.h"
 #include "backend/record/writer.h"
 
@@ -29,7 +30,7 @@ struct Operator {
   explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
       : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
     for (const c10::Argument& returned : op.schema().returns()) {
-      returns_new.push_back(!is_written_argument(returned));
+      returns_new.push_back(!is_written(returned));
     }
   }
 
@@ -199,19 +200,9 @@ void describe(const c10::IValue& value, record::Writer& writer) {
     const auto list = value.toTensorVector();
     writer.begin_list(record::Tag::kTensorList, list.size());
     for (const at::Tensor& tensor : list) describe(tensor, writer);
-  } else if (value.isInt()) {
-    writer.add_int(value.toInt());
-  } else if (value.isDouble()) {
-    writer.add_float(value.toDouble());
-  } else if (value.isBool()) {
-    writer.add_bool(value.toBool());
-  } else if (value.isComplexDouble()) {
-    const auto number = value.toComplexDouble();
-    writer.add_complex(number.real(), number.imag());
-  } else if (value.isNone()) {
-    writer.add_none();
   } else {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "a result of type ", value.tagKind());
+    TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer),
+                                "a result of type ", value.tagKind());
   }
 }
 
@@ -227,8 +218,7 @@ class WrittenArguments {
   WrittenArguments(const c10::FunctionSchema& schema,
                    const torch::jit::Stack& arguments) {
     for (size_t i = 0; i < arguments.size(); ++i) {
-      const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
-      if (alias == nullptr || !alias->isWrite()) continue;
+      if (!is_written(schema.arguments()[i])) continue;
       if (!arguments[i].isTensor()) continue;
       const at::Tensor& tensor = arguments[i].toTensor();
       if (!tensor.defined()) continue;

@@ -29,6 +29,12 @@ bool is_small(const record::Reader& reader) {
          reader.header().value_words == 0;
 }
 
+// Whether it may be used again: no list, no text, no generator.
+bool is_simple(const c10::IValue& argument) {
+  return argument.isTensor() || argument.isNone() || argument.isScalar() ||
+         argument.isDevice();
+}
+
 std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
   uint64_t hash = reader.header().operator_id;
   for (const record::Word word : reader.argument_words()) {
@@ -63,7 +69,7 @@ PreparedCall* PreparedCall::find(const record::Reader& reader) {
 
 void PreparedCall::keep(const record::Reader& reader,
                         const torch::jit::Stack& arguments) {
-  if (!is_small(reader)) return;
+  if (!is_small(reader) || !std::ranges::all_of(arguments, is_simple)) return;
   auto call = std::make_unique<PreparedCall>();
   if (call->prepare(reader, arguments)) slot_of(reader) = std::move(call);
 }

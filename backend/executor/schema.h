@@ -5,10 +5,10 @@
 
 namespace torch_openreg {
 
-// Whether the return is an argument that the operator writes (in-place, out=),
-// and so no new tensor.
-inline bool is_written_argument(const c10::Argument& returned) {
-  const c10::AliasInfo* const alias = returned.alias_info();
+// Whether the operator writes this argument; of a return, whether it is such an
+// argument (in-place, out=), and so no new tensor.
+inline bool is_written(const c10::Argument& argument) {
+  const c10::AliasInfo* const alias = argument.alias_info();
   return alias != nullptr && alias->isWrite();
 }
 

@@ -19,6 +19,10 @@ enum class Kernel {
   kCount
 };
 
+// What moves or computes so many bytes is done before a thread would have
+// woken.
+inline constexpr size_t kCheapBytes = size_t{64} << 10;
+
 // Launches a kernel on `stream` with `size` bytes of arguments. `cheap` if it
 // takes less time than waking a thread: on an idle stream the caller may then
 // run it. Loads the executor on the stream's device first, once. A failure of

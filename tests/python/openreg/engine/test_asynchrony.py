@@ -1,20 +1,17 @@
 """Operators are queued and return; only what needs their results waits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
-from compare import DEVICE, assert_same, numbers, threads, to_device
-from torch import nn
+from compare import DEVICE, assert_same, numbers, to_device
+from network import make_network
 from torch.nn import functional
 
 Tensor = torch.Tensor
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    with threads(1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def launches() -> int:
@@ -135,22 +132,6 @@ def test_an_operator_behind_a_held_stream_does_not_write_yet(gate, second_gate):
 
 
 # A thousand operators
-
-
-def make_network() -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(1, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(36, 16),
-            nn.LayerNorm(16),
-            nn.GELU(),
-            nn.Linear(16, 5),
-        )
 
 
 class Trainer:

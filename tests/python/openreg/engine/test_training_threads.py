@@ -1,43 +1,17 @@
 """Threads that use operators at the same time give what one thread gives."""
 
-import threading
-from collections.abc import Callable, Iterator
-
 import pytest
 import torch
-from compare import DEVICE, assert_same, numbers, threads
+from compare import DEVICE, assert_same, numbers
+from in_threads import in_threads
+from network import make_network
 from torch import nn, openreg
 from torch.nn import functional
 
 Tensor = torch.Tensor
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    with threads(1):
-        yield
-
-
-def in_threads(work: Callable[[int], None], count: int) -> None:
-    """Run ``work`` with 0, 1, … on threads that start together."""
-    failures: list[BaseException] = []
-    start = threading.Barrier(count)
-
-    def run(index: int) -> None:
-        try:
-            start.wait(timeout=60)
-            work(index)
-        except BaseException as error:
-            failures.append(error)
-
-    workers = [threading.Thread(target=run, args=(index,)) for index in range(count)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(timeout=120)
-        assert not worker.is_alive()
-    if failures:
-        raise failures[0]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def train(network: nn.Module, device: str, index: int, steps: int = 8) -> list[Tensor]:
@@ -54,22 +28,6 @@ def train(network: nn.Module, device: str, index: int, steps: int = 8) -> list[T
         optimizer.step()
         losses.append(loss.detach())
     return [*losses, *(p.detach() for p in network.parameters())]
-
-
-def make_network() -> nn.Module:
-    """The same weights every time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(1, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(36, 16),
-            nn.GELU(),
-            nn.Linear(16, 5),
-        )
 
 
 @pytest.mark.parametrize("own_stream", [False, True], ids=["default", "own streams"])

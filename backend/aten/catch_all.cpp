@@ -37,12 +37,6 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
-bool is_view(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
-    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
-  });
-}
-
 bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
@@ -53,6 +47,12 @@ bool is_wanted(const c10::OperatorHandle& op) {
 }
 
 }  // namespace
+
+bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
+    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+  });
+}
 
 void register_catch_all() {
   auto& dispatcher = c10::Dispatcher::singleton();

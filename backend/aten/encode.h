@@ -32,6 +32,8 @@ class Encoder {
   record::Writer& writer() { return writer_; }
   // Where the operator runs.
   c10::DeviceIndex device() const { return device_; }
+  // Whether an argument is a sparse, nested or quantized tensor.
+  bool has_composites() const { return has_composites_; }
   // The bytes of the largest tensor.
   size_t largest_tensor() const { return largest_; }
   void note_tensor(size_t bytes) { largest_ = std::max(largest_, bytes); }
@@ -40,6 +42,7 @@ class Encoder {
   bool find_device(std::span<const c10::IValue> arguments);
   bool add(c10::IValue& value, size_t index);
   bool add_tensor(const at::Tensor& tensor, bool is_written);
+  bool add_composite(const at::Tensor& tensor, bool is_written);
   bool add_host_tensor(const at::Tensor& tensor);
   bool add_list(c10::IValue& value, size_t index);
   void add_generator(const c10::IValue& value);
@@ -51,6 +54,7 @@ class Encoder {
   const OperatorInfo& info_;
   c10::DeviceIndex device_ = -1;
   size_t largest_ = 0;
+  bool has_composites_ = false;
 };
 
 }  // namespace torch_openreg

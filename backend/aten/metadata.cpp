@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <string_view>
@@ -13,10 +14,24 @@
 
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/composites.h"
 
 namespace torch_openreg {
 
 namespace {
+
+bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor);
+}
+
+// Whether a result is more than a storage and strides.
+bool has_composites(const torch::jit::Stack& results) {
+  return std::ranges::any_of(results, [](const c10::IValue& result) {
+    if (result.isTensor()) return is_composite(result.toTensor());
+    return result.isTensorList() &&
+           std::ranges::any_of(result.toTensorVector(), is_composite);
+  });
+}
 
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
@@ -71,6 +86,7 @@ std::shared_ptr<const record::CallMetadata> try_out(
     const CleanDispatch clean;
     call(&stack);
   }
+  if (has_composites(stack)) return nullptr;
   const auto metadata = read_results(info, stack);
   read_resizes(info, arguments, taken, *metadata);
   return metadata;

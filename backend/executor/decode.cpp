@@ -6,6 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "backend/executor/composites.h"
 #include "backend/executor/generators.h"
 #include "backend/executor/scalars.h"
 
@@ -95,12 +96,23 @@ at::Tensor Decoder::next_tensor() {
       return tensor(argument.tensor);
     case Tag::kHostValue:
       return host_value(argument);
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kUndefined:
     case Tag::kNone:
       return {};
     default:
       malformed("element of a tensor list");
   }
+}
+
+at::Tensor Decoder::composite(record::Composite kind) {
+  has_composites_ = true;
+  const auto parts = read_parts(kind, reader_, [this](const Argument& part) {
+    return tensor(part.tensor);
+  });
+  if (!parts.has_value()) malformed("part of a composite");
+  return put_together(*parts);
 }
 
 c10::IValue Decoder::tensor_list(uint32_t length) {
@@ -141,6 +153,8 @@ c10::IValue Decoder::value(const Argument& argument) {
       return tensor(argument.tensor);
     case Tag::kUndefined:
       return at::Tensor();
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kHostValue:
       return host_value(argument);
     case Tag::kString:

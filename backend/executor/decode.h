@@ -30,6 +30,10 @@ class Decoder {
   // Where an output goes: its storage, which it starts and which holds it.
   void* data_of(const record::TensorView& view);
 
+  // Whether an argument was a composite: its kernel is not among those of
+  // dense tensors.
+  bool has_composites() const { return has_composites_; }
+
  private:
   struct Slot {
     void* data = nullptr;
@@ -40,6 +44,7 @@ class Decoder {
   void* translate(uint32_t index);
   c10::IValue value(const record::Argument& argument);
   at::Tensor next_tensor();
+  at::Tensor composite(record::Composite kind);
   c10::IValue tensor_list(uint32_t length);
   c10::IValue optional_tensor_list(uint32_t length);
   c10::IValue scalar_list(uint32_t length);
@@ -48,6 +53,7 @@ class Decoder {
   orKernelContext* const ctx_;
   record::Reader& reader_;
   const bool resizable_;
+  bool has_composites_ = false;
   c10::SmallVector<Slot, 8> storages_;
 };
 

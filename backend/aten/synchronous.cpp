@@ -154,6 +154,21 @@ class ReplyReader {
   uint32_t read_ = 0;  // arguments of the reply
 };
 
+bool any_requires_grad(std::span<const c10::IValue> arguments) {
+  return std::ranges::any_of(arguments, [](const c10::IValue& argument) {
+    return argument.isTensor() && argument.toTensor().defined() &&
+           argument.toTensor().requires_grad();
+  });
+}
+
+uint16_t flags_of(const Encoder& encoder,
+                  std::span<const c10::IValue> arguments) {
+  const bool needs_gradient =
+      encoder.has_composites() && any_requires_grad(arguments);
+  return record::kKeepOutputs |
+         (needs_gradient ? uint16_t{record::kNeedsGradient} : uint16_t{0});
+}
+
 // Brings the outputs that the executor keeps to the device's memory.
 void fetch(const OperatorInfo& info, const ReplyReader& reply,
            uint64_t settings, c10::DeviceIndex device) {
@@ -183,7 +198,8 @@ WaitedResults run_and_wait(const OperatorInfo& info, Encoder& encoder,
                            std::span<const c10::IValue> arguments,
                            uint64_t settings) {
   record::Words words;
-  encoder.writer().finish(info.name, info.id, settings, record::kKeepOutputs,
+  encoder.writer().finish(info.name, info.id, settings,
+                          flags_of(encoder, arguments),
                           static_cast<uint32_t>(info.written.size()), &words);
   const auto room = std::make_unique_for_overwrite<record::Word[]>(
       kReplyBytes / sizeof(record::Word));

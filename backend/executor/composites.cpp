@@ -134,12 +134,10 @@ at::Tensor put_compressed_together(const Parts& parts) {
   const at::Tensor& compressed = parts.values[1].toTensor();
   const at::Tensor& plain = parts.values[2].toTensor();
   const at::Tensor& values = parts.values[3].toTensor();
-  const at::Layout layout = layout_of(parts.kind);
-  check_compressed(layout, sizes, compressed, plain, values);
   at::Tensor tensor = at::detail::make_tensor<at::SparseCsrTensorImpl>(
       keys(values, c10::DispatchKey::SparseCsrCPU,
            c10::DispatchKey::SparseCsrPrivateUse1),
-      values.device(), layout, values.dtype());
+      values.device(), layout_of(parts.kind), values.dtype());
   compressed_impl(tensor).set_member_tensors(compressed, plain, values,
                                              at::IntArrayRef(sizes));
   return tensor;
@@ -295,6 +293,14 @@ std::optional<Parts> take_apart(const at::Tensor& tensor) {
     return take_compressed_apart(tensor, *kind);
   }
   return std::nullopt;
+}
+
+void check_shapes(const Parts& parts) {
+  // The others are checked where they are put together.
+  if (record::parts_of(parts.kind).data() != record::parts::kCompressed) return;
+  check_compressed(layout_of(parts.kind), parts.values[0].toIntVector(),
+                   parts.values[1].toTensor(), parts.values[2].toTensor(),
+                   parts.values[3].toTensor());
 }
 
 at::Tensor put_together(const Parts& parts) {

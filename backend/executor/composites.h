@@ -34,9 +34,13 @@ inline bool is_plain(const at::Tensor& tensor) {
 // tensor's device.
 std::optional<Parts> take_apart(const at::Tensor& tensor);
 
-// The opposite. Throws c10::Error for parts that can't belong together; what
-// indices say is not looked at.
+// The opposite. Throws c10::Error for parts that can't belong together: no
+// tensor reaches beyond its memory. What indices say is not looked at.
 at::Tensor put_together(const Parts& parts);
+
+// Throws c10::Error for parts of shapes that kernels don't expect. (Some
+// kernels give such tensors.)
+void check_shapes(const Parts& parts);
 
 // Whether they are the same tensors, over the same memory, and the same
 // numbers.

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "backend/executor/composites.h"
 #include "backend/executor/generators.h"
 #include "backend/executor/scalars.h"
 
@@ -106,13 +105,25 @@ at::Tensor Decoder::next_tensor() {
   }
 }
 
+// Kernels ask whether their result is one of their arguments: what has the same
+// parts is one tensor.
 at::Tensor Decoder::composite(record::Composite kind) {
-  has_composites_ = true;
-  const auto parts = read_parts(kind, reader_, [this](const Argument& part) {
+  auto parts = read_parts(kind, reader_, [this](const Argument& part) {
     return tensor(part.tensor);
   });
   if (!parts.has_value()) malformed("part of a composite");
-  return put_together(*parts);
+  for (const auto& [known, tensor] : composites_) {
+    if (are_same(known, *parts)) return tensor;
+  }
+  check_shapes(*parts);
+  at::Tensor tensor = put_together(*parts);
+  const bool needs_gradient =
+      (reader_.header().flags & record::kNeedsGradient) != 0;
+  if (needs_gradient && (tensor.is_floating_point() || tensor.is_complex())) {
+    tensor.set_requires_grad(true);
+  }
+  composites_.emplace_back(*std::move(parts), tensor);
+  return tensor;
 }
 
 c10::IValue Decoder::tensor_list(uint32_t length) {

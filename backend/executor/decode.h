@@ -5,6 +5,10 @@
 #include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
+#include <utility>
+#include <vector>
+
+#include "backend/executor/composites.h"
 #include "backend/record/reader.h"
 #include "openreg/kernel.h"
 
@@ -32,7 +36,7 @@ class Decoder {
 
   // Whether an argument was a composite: its kernel is not among those of
   // dense tensors.
-  bool has_composites() const { return has_composites_; }
+  bool has_composites() const { return !composites_.empty(); }
 
  private:
   struct Slot {
@@ -53,8 +57,8 @@ class Decoder {
   orKernelContext* const ctx_;
   record::Reader& reader_;
   const bool resizable_;
-  bool has_composites_ = false;
   c10::SmallVector<Slot, 8> storages_;
+  std::vector<std::pair<Parts, at::Tensor>> composites_;  // so far
 };
 
 // The driver has been told.

@@ -1,5 +1,6 @@
 #include "backend/executor/operators.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
@@ -222,7 +223,9 @@ class Description {
                                 tensor.layout());
     write_parts(*parts, writer_, [this](const at::Tensor& part) {
       // Elements that share a place could not be copied to another one.
-      add_plain(part.is_non_overlapping_and_dense() ? part : part.contiguous());
+      add_plain(at::has_internal_overlap(part) == at::MemOverlap::Yes
+                    ? part.contiguous()
+                    : part);
       return true;
     });
   }

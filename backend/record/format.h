@@ -112,7 +112,12 @@ inline constexpr uint8_t kAllTensorFlags =
 enum RecordFlags : uint16_t {
   kValuesApart = 1,
   kKeepOutputs = 2,  // no outputs are prepared: keep them and tell about them
+  // A gradient will be asked for: some kernels for composites keep what it
+  // needs.
+  kNeedsGradient = 4,
 };
+inline constexpr uint16_t kAllRecordFlags =
+    kValuesApart | kKeepOutputs | kNeedsGradient;
 
 // The first words of a record. After it, in this order: `argument_words` of
 // arguments, `value_words` of values, `offset_words` of offsets (in elements,

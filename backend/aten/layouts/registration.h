@@ -1,6 +1,8 @@
 // Operators on sparse, nested and quantized tensors.
 #pragma once
 
+#include "backend/export.h"
+
 namespace torch_openreg {
 
 // Note [Layouts]
@@ -18,6 +20,6 @@ namespace torch_openreg {
 // Registers all of them, the first time. To be called before there is a tensor
 // on the device, and no earlier: it takes some milliseconds, which an import
 // should not. Thread-safe.
-void register_layouts();
+TORCH_OPENREG_API void register_layouts();
 
 }  // namespace torch_openreg

@@ -140,6 +140,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   for (const c10::Argument& returned : schema.returns()) {
     aliased.push_back(aliased_argument(schema, returned));
     returns_new = returns_new || aliased.back() < 0;
+    is_carryable = is_carryable && is_carryable_type(*returned.type());
     // Foreach operators in place return nothing; others return tensors.
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }

@@ -8,13 +8,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/aten/catch_all.h"
 #include "backend/aten/cpp_kernel.h"
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
+#include "backend/runtime/functions.h"
 
 namespace torch_openreg {
 
@@ -37,12 +40,13 @@ constexpr std::array<Family, 4> kFamilies = {{
 // Operators whose kernels for the CPU serve every device: they touch no data,
 // or do it by other operators. (PyTorch uses the same functions for its other
 // devices.)
-constexpr std::array<std::string_view, 41> kOnHost = {
+constexpr std::array<std::string_view, 42> kOnHost = {
     // New tensors, and copies of them.
     "aten::_empty_affine_quantized",
     "aten::_empty_per_channel_affine_quantized",
     "aten::_sparse_coo_tensor_with_dims",
     "aten::_sparse_coo_tensor_with_dims_and_tensors",
+    "aten::_pin_memory",
     "aten::_to_copy",
     "aten::clone",
     "aten::copy_",
@@ -90,6 +94,41 @@ bool runs_on_host(const c10::OperatorHandle& op) {
          std::ranges::find(kOnHost, op.operator_name().name) != kOnHost.end();
 }
 
+// Where the operator makes tensors: the device that it is given, or that of its
+// first tensor of ours; -1 if it has neither.
+c10::DeviceIndex device_of(std::span<const c10::IValue> arguments) {
+  for (const c10::IValue& value : arguments) {
+    if (value.isDevice() && value.toDevice().is_privateuseone()) {
+      return value.toDevice().index();
+    }
+  }
+  for (const c10::IValue& value : arguments) {
+    if (value.isTensor() && value.toTensor().defined() &&
+        value.toTensor().is_privateuseone()) {
+      return value.toTensor().device().index();
+    }
+  }
+  return -1;
+}
+
+// A kernel of the CPU that serves every device. It knows of one CPU only, so
+// the device is made current. Thread-safe.
+class HostKernel final : public c10::OperatorKernel {
+ public:
+  explicit HostKernel(c10::KernelFunction kernel)
+      : kernel_(std::move(kernel)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    const size_t count = op.schema().arguments().size();
+    const DeviceScope scope(
+        device_of({stack->data() + stack->size() - count, count}));
+    kernel_.callBoxed(op, keys, stack);
+  }
+
+ private:
+  const c10::KernelFunction kernel_;
+};
+
 // The engine, for an operator that most programs never call on such a tensor:
 // what it needs to know is found at the first call. Thread-safe.
 class LayoutKernel final : public c10::OperatorKernel {
@@ -109,7 +148,12 @@ std::optional<c10::KernelFunction> kernel_for(const c10::OperatorHandle& op,
                                               const Family& family) {
   if (op.hasKernelForDispatchKey(family.ours)) return std::nullopt;
   if (!op.hasKernelForDispatchKey(family.cpu)) return std::nullopt;
-  if (runs_on_host(op)) return find_cpp_kernel(op, family.cpu);
+  if (runs_on_host(op)) {
+    auto kernel = find_cpp_kernel(op, family.cpu);
+    if (!kernel.has_value()) return std::nullopt;
+    return c10::KernelFunction::makeFromBoxedFunctor(
+        std::make_unique<HostKernel>(*std::move(kernel)));
+  }
   return c10::KernelFunction::makeFromBoxedFunctor(
       std::make_unique<LayoutKernel>());
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "backend/executor/decode.h"
+#include "backend/record/metadata_cache.h"
 
 namespace torch_openreg {
 
@@ -34,11 +35,8 @@ bool is_simple(const c10::IValue& argument) {
 }
 
 std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
-  uint64_t hash = reader.header().operator_id;
-  for (const record::Word word : reader.argument_words()) {
-    hash = std::rotl(hash, 7) + word;
-  }
-  hash *= 0x9e3779b97f4a7c15;
+  const uint64_t hash = record::MetadataCache::hash_of(
+      reader.header().operator_id, 0, reader.argument_words());
   return kept()[hash >> (64 - kKeptBits)];
 }
 

@@ -1,5 +1,5 @@
-// Histograms of integers, which accelerators count and the CPU refuses. Programs
-// know that of the CPU by its name, so they hand a device integers.
+// Histograms of integers, which accelerators count and the CPU refuses.
+// Programs know that of the CPU by its name, so they hand a device integers.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/histc.h>

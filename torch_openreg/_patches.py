@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import has_torch_function_unary
 
+from torch_openreg import _testing
 from torch_openreg.openreg.engine import _wait_for_queued_work
 
 _T = TypeVar("_T")
@@ -97,3 +98,4 @@ def apply() -> None:
     _patch_dlpack_device()
     _patch_is_shared()
     _patch_setters()
+    _testing.apply()

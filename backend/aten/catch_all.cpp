@@ -7,10 +7,12 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
+#include "backend/executor/schema.h"
 
 namespace torch_openreg {
 
@@ -37,6 +39,51 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
+// The same for the arguments that most small operators have: the dispatcher
+// calls it without boxing them.
+template <typename... Types>
+class UnboxedCatchAll final : public c10::OperatorKernel {
+ public:
+  explicit UnboxedCatchAll(const c10::OperatorHandle& op) : info_(op) {}
+  // Whether the operator always gives one new tensor, which the host can make.
+  bool is_suitable() const {
+    return info_.is_carryable && info_.gives_one_tensor &&
+           !info_.is_synchronous;
+  }
+  at::Tensor operator()(Types... arguments) {
+    const auto box = [&](torch::jit::Stack& stack) {
+      torch::jit::push(stack, arguments...);
+    };
+    Encoder encoder(info_);
+    if (C10_LIKELY(encoder.encode_unboxed(arguments...))) {
+      return run_encoded(info_, encoder, box);
+    }
+    torch::jit::Stack stack;
+    box(stack);
+    run_operator(info_, &stack);
+    return std::move(stack.back()).toTensor();
+  }
+
+ private:
+  const OperatorInfo info_;
+};
+
+c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
+  c10::KernelFunction kernel;
+  visit_common_signatures([&]<typename... Types>() {
+    if (!takes<Types...>(op.schema())) return false;
+    using Kernel = UnboxedCatchAll<Types...>;
+    auto functor = std::make_unique<Kernel>(op);
+    if (!functor->is_suitable()) return false;
+    kernel = c10::KernelFunction::makeFromUnboxedFunctor<
+        /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
+    return true;
+  });
+  if (kernel.isValid()) return kernel;
+  return c10::KernelFunction::makeFromBoxedFunctor(
+      std::make_unique<CatchAll>(op));
+}
+
 bool is_view(const c10::FunctionSchema& schema) {
   return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
     return value.alias_info() != nullptr && !value.alias_info()->isWrite();
@@ -60,11 +107,9 @@ void register_catch_all() {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
     if (!op.has_value() || !is_wanted(*op)) continue;
-    handles.push_back(
-        dispatcher.registerImpl(name, kKey,
-                                c10::KernelFunction::makeFromBoxedFunctor(
-                                    std::make_unique<CatchAll>(*op)),
-                                std::nullopt, nullptr, "OpenReg's catch-all"));
+    handles.push_back(dispatcher.registerImpl(name, kKey, make_kernel(*op),
+                                              std::nullopt, nullptr,
+                                              "OpenReg's catch-all"));
   }
 }
 

@@ -54,9 +54,8 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
     const at::ArrayRef<c10::IValue> candidates =
         is_list ? value.toListRef() : at::ArrayRef<c10::IValue>(value);
     for (const c10::IValue& candidate : candidates) {
-      if (!candidate.isTensor() || !is_ours(candidate.toTensor())) continue;
-      device_ = candidate.toTensor().device().index();
-      return true;
+      if (candidate.isTensor() && find_device(candidate.toTensor()))
+        return true;
     }
   }
   for (const c10::IValue& value : arguments) {
@@ -65,6 +64,12 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
     return true;
   }
   return false;
+}
+
+bool Encoder::find_device(const at::Tensor& tensor) {
+  if (!is_ours(tensor)) return false;
+  device_ = tensor.device().index();
+  return true;
 }
 
 bool Encoder::is_host_index(const at::Tensor& tensor) const {
@@ -181,6 +186,21 @@ void Encoder::add_generator(const c10::IValue& value) {
   writer_.add_generator(
       static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
           ->prepare_draw(device_));
+}
+
+bool Encoder::add(const at::Scalar& number) {
+  switch (number.type()) {
+    case c10::ScalarType::Long:
+      if (number.isSymbolic()) return false;
+      writer_.add_int(number.toLong());
+      return true;
+    case c10::ScalarType::Double:
+      if (number.isSymbolic()) return false;
+      writer_.add_float(number.toDouble());
+      return true;
+    default:
+      return write_scalar(number, writer_);
+  }
 }
 
 bool Encoder::add(c10::IValue& value, size_t index) {

@@ -29,6 +29,12 @@ class Encoder {
   // `arguments`.
   bool encode(std::span<c10::IValue> arguments);
 
+  // The same for tensors and numbers that the operator only reads.
+  template <typename... Arguments>
+  bool encode_unboxed(const Arguments&... arguments) {
+    return (find_device(arguments) || ...) && (add(arguments) && ...);
+  }
+
   record::Writer& writer() { return writer_; }
   // Where the operator runs.
   c10::DeviceIndex device() const { return device_; }
@@ -38,6 +44,10 @@ class Encoder {
 
  private:
   bool find_device(std::span<const c10::IValue> arguments);
+  bool find_device(const at::Tensor& tensor);
+  bool find_device(const at::Scalar& /*number*/) { return false; }
+  bool add(const at::Tensor& tensor) { return add_tensor(tensor, false); }
+  bool add(const at::Scalar& number);
   bool add(c10::IValue& value, size_t index);
   bool add_tensor(const at::Tensor& tensor, bool is_written);
   bool add_host_tensor(const at::Tensor& tensor);

@@ -78,6 +78,13 @@ at::Tensor make_output(const record::OutputShape& shape,
   return tensor;
 }
 
+void add_output(const record::OutputShape& shape, const at::Tensor& output,
+                record::Writer& writer) {
+  const auto address = reinterpret_cast<uint64_t>(
+      output.unsafeGetTensorImpl()->unsafe_storage().data());
+  writer.add_output(shape.tensor, address, shape.bytes);
+}
+
 Outputs make_outputs(const record::CallMetadata& metadata,
                      c10::DeviceIndex device, record::Writer& writer) {
   Outputs outputs;
@@ -88,10 +95,7 @@ Outputs make_outputs(const record::CallMetadata& metadata,
       continue;
     }
     outputs.push_back(make_output(shape, device));
-    writer.add_output(
-        shape.tensor,
-        reinterpret_cast<uint64_t>(outputs.back().storage().data()),
-        shape.bytes);
+    add_output(shape, outputs.back(), writer);
   }
   return outputs;
 }
@@ -135,6 +139,7 @@ void launch_record(const OperatorInfo& info, Encoder& encoder,
               words.size() * sizeof(record::Word),
               getCurrentOpenRegStream(encoder.device()),
               encoder.largest_tensor() <= limit);
+  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
@@ -145,7 +150,6 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
     encoder.note_tensor(shape.bytes);
   }
   launch_record(info, encoder, settings);
-  launches.fetch_add(1, std::memory_order_relaxed);
   give_results(info, metadata, outputs, stack);
 }
 
@@ -298,14 +302,19 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   give_results(info, reply.metadata, outputs, stack);
 }
 
-// The outputs' metadata; null if the operator shall be run for it. See Note
-// [How an operator runs].
+// The outputs' metadata, if the same kind of call was made before.
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
-                       uint64_t settings,
-                       std::span<const c10::IValue> arguments) {
-  Metadata metadata = cache().find(
-      info.id, context_of(encoder.writer(), settings), encoder.writer().key());
-  if (C10_LIKELY(metadata != nullptr)) return metadata;
+                       uint64_t settings) {
+  return cache().find(info.id, context_of(encoder.writer(), settings),
+                      encoder.writer().key());
+}
+
+// The same of a call of a new kind; null if the operator shall be run for it.
+// See Note [How an operator runs].
+Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
+                        uint64_t settings,
+                        std::span<const c10::IValue> arguments) {
+  Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
   if (inferred != nullptr && is_checked(info, encoder, settings)) {
     metadata = inferred;
@@ -317,6 +326,21 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
   }
   if (metadata != nullptr) remember(info, encoder, settings, metadata);
   return metadata;
+}
+
+void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
+                  torch::jit::Stack* stack) {
+  const std::span<c10::IValue> arguments = arguments_of(info, *stack);
+  const Metadata metadata = learn_metadata(info, encoder, settings, arguments);
+  if (metadata == nullptr) {
+    return run_synchronously(info, encoder, settings, /*is_cacheable=*/true,
+                             stack);
+  }
+  if (C10_UNLIKELY(!metadata->resizes.empty())) {
+    resize_outputs(*metadata, arguments);
+    return run_operator(info, stack);
+  }
+  run_asynchronously(info, encoder, *metadata, settings, stack);
 }
 
 }  // namespace
@@ -337,16 +361,30 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
     return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
                              stack);
   }
-  const Metadata metadata = find_metadata(info, encoder, settings, arguments);
-  if (metadata == nullptr) {
-    return run_synchronously(info, encoder, settings, /*is_cacheable=*/true,
-                             stack);
-  }
-  if (C10_UNLIKELY(!metadata->resizes.empty())) {
-    resize_outputs(*metadata, arguments);
-    return run_operator(info, stack);
+  const Metadata metadata = find_metadata(info, encoder, settings);
+  if (C10_UNLIKELY(metadata == nullptr)) {
+    return run_new_kind(info, encoder, settings, stack);
   }
   run_asynchronously(info, encoder, *metadata, settings, stack);
+}
+
+at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
+                       c10::function_ref<void(torch::jit::Stack&)> box) {
+  const DeviceScope scope(encoder.device());
+  const uint64_t settings = current_settings();
+  const Metadata metadata = find_metadata(info, encoder, settings);
+  if (C10_UNLIKELY(metadata == nullptr)) {
+    torch::jit::Stack stack;
+    box(stack);
+    run_new_kind(info, encoder, settings, &stack);
+    return std::move(stack.back()).toTensor();
+  }
+  const record::OutputShape& shape = metadata->outputs.front();
+  at::Tensor output = make_output(shape, encoder.device());
+  add_output(shape, output, encoder.writer());
+  encoder.note_tensor(shape.bytes);
+  launch_record(info, encoder, settings);
+  return output;
 }
 
 void launch_prepared(const OperatorInfo& info,
@@ -360,7 +398,6 @@ void launch_prepared(const OperatorInfo& info,
     if (metadata != nullptr) remember(info, encoder, settings, metadata);
   }
   launch_record(info, encoder, settings);
-  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 EngineStatistics engine_statistics() {

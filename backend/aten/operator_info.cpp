@@ -145,6 +145,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     // Foreach operators in place return nothing; others return tensors.
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
+  gives_one_tensor =
+      aliased.size() == 1 && returns_new &&
+      schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
   may_refuse_data =
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {

@@ -28,7 +28,10 @@ using TensorVector = c10::SmallVector<at::Tensor, 4>;
 // What the executor needs to know about an operator, found once. Immutable.
 struct Operator {
   explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
-      : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
+      : handle(op),
+        id(op_id),
+        argument_count(op.schema().arguments().size()),
+        direct(DirectCall::find(op)) {
     for (const c10::Argument& returned : op.schema().returns()) {
       returns_new.push_back(!is_written(returned));
     }
@@ -37,7 +40,8 @@ struct Operator {
   const c10::OperatorHandle handle;
   const uint64_t id;
   const size_t argument_count;
-  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
+  const std::unique_ptr<const DirectCall> direct;  // or null
+  c10::SmallVector<bool, 8> returns_new;           // or an argument, by return
 };
 
 // Looks the name up. Operators stay known for ever. Thread-safe.
@@ -313,6 +317,23 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 
+orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
+                       record::Reader& reader) {
+  if (call.is_direct()) {
+    const auto release = c10::make_scope_exit([&] { call.release(); });
+    call.run_direct();
+    return orSuccess;
+  }
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
+  const auto release = c10::make_scope_exit([&] {
+    stack.clear();
+    call.release();
+  });
+  return run_placed(op, decoder, reader, stack);
+}
+
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
@@ -321,20 +342,16 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   Decoder decoder(ctx, reader, /*resizable=*/keep);
   if (keep) return run_kept(ctx, op, decoder, reader);
+  PreparedCall* const prepared = PreparedCall::find(reader);
+  if (prepared != nullptr && prepared->bind(ctx, reader)) {
+    return run_prepared(op, *prepared, decoder, reader);
+  }
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
-  PreparedCall* const prepared = PreparedCall::find(reader);
-  if (prepared != nullptr && prepared->push_arguments(ctx, reader, stack)) {
-    const auto release = c10::make_scope_exit([&] {
-      stack.clear();
-      prepared->release();
-    });
-    return run_placed(op, decoder, reader, stack);
-  }
   const record::Reader from_start = reader;
   decoder.push_arguments(stack);
   check_count(op, stack);
-  PreparedCall::keep(from_start, stack);
+  PreparedCall::keep(from_start, stack, op.direct.get());
   return run_placed(op, decoder, reader, stack);
 }
 

@@ -50,6 +50,25 @@ def _patch_is_shared() -> None:
     torch.UntypedStorage.is_shared = is_shared  # type: ignore[method-assign]
 
 
+def _patch_byteswap() -> None:
+    """Let ``byteswap`` of a device storage swap a copy and bring it back.
+
+    PyTorch swaps where the pointer points to, which only the host's memory allows.
+    """
+    original: Any = torch.UntypedStorage.byteswap
+
+    @wraps(original)
+    def byteswap(self: Any, dtype: torch.dtype) -> None:
+        if self.device.type != "openreg":
+            original(self, dtype)
+            return
+        on_host = self.cpu()
+        original(on_host, dtype)
+        self.copy_(on_host, False)
+
+    torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign]
+
+
 # Settings of the whole process that the CPU's kernels read while they run.
 _SETTERS = (
     "_set_cpu_allow_fp16_reduced_precision_reduction",
@@ -97,5 +116,6 @@ def apply() -> None:
     """Apply every patch. Call it once."""
     _patch_dlpack_device()
     _patch_is_shared()
+    _patch_byteswap()
     _patch_setters()
     _testing.apply()

@@ -16,6 +16,7 @@ from torch_openreg.openreg import (  # noqa: F401
     engine,
     memory,
     random,
+    storage,
     streams,
 )
 from torch_openreg.openreg._lazy import (  # noqa: F401
@@ -92,6 +93,20 @@ from torch_openreg.openreg.random import (  # noqa: F401
     set_rng_state,
     set_rng_state_all,
 )
+from torch_openreg.openreg.storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+)
 from torch_openreg.openreg.streams import (  # noqa: F401
     Event,
     ExternalStream,
@@ -108,10 +123,22 @@ from torch_openreg.openreg.streams import (  # noqa: F401
 
 __all__ = [
     "AcceleratorError",
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
     "Event",
     "ExternalStream",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
     "MemPool",
     "OutOfMemoryError",
+    "ShortStorage",
     "Stream",
     "StreamContext",
     "amp",
@@ -177,6 +204,7 @@ __all__ = [
     "set_stream",
     "set_strict",
     "set_sync_debug_mode",
+    "storage",
     "stream",
     "streams",
     "strict",

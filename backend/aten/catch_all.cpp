@@ -39,6 +39,39 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
+bool is_foreach(const c10::OperatorHandle& op) {
+  return op.operator_name().name.starts_with("aten::_foreach_");
+}
+
+// The same for an operator that writes lists of tensors. PyTorch leaves it to
+// such a kernel to tell autograd that they have changed, by their versions; the
+// CPU's does so by calling the operator of one tensor for each.
+class ListWriter final : public c10::OperatorKernel {
+ public:
+  explicit ListWriter(const c10::OperatorHandle& op) : info_(op) {}
+  bool is_suitable() const {
+    return is_foreach(info_.op) &&
+           std::ranges::find(info_.written, true) != info_.written.end();
+  }
+  void operator()(const c10::OperatorHandle& /*op*/,
+                  c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+    const size_t first = stack->size() - info_.written.size();
+    c10::SmallVector<c10::IValue, 2> lists;
+    for (size_t i = 0; i < info_.written.size(); ++i) {
+      if (info_.written[i]) lists.push_back((*stack)[first + i]);
+    }
+    run_operator(info_, stack);
+    for (const c10::IValue& list : lists) {
+      for (const c10::IValue& element : list.toListRef()) {
+        element.toTensor().unsafeGetTensorImpl()->bump_version();
+      }
+    }
+  }
+
+ private:
+  const OperatorInfo info_;
+};
+
 // The same for the arguments that most small operators have: the dispatcher
 // calls it without boxing them.
 template <typename... Types>
@@ -80,6 +113,9 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
     return true;
   });
   if (kernel.isValid()) return kernel;
+  if (auto functor = std::make_unique<ListWriter>(op); functor->is_suitable()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
+  }
   return c10::KernelFunction::makeFromBoxedFunctor(
       std::make_unique<CatchAll>(op));
 }
@@ -96,7 +132,7 @@ bool is_wanted(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         name.starts_with("aten::_foreach_");
+         is_foreach(op);
 }
 
 }  // namespace

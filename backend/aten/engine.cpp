@@ -14,6 +14,7 @@
 #include "backend/aten/metadata.h"
 #include "backend/aten/settings.h"
 #include "backend/executor/scalars.h"
+#include "backend/executor/warnings.h"
 #include "backend/record/reader.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/executor.h"
@@ -130,9 +131,9 @@ void give_results(const OperatorInfo& info,
 }
 
 void launch_record(const OperatorInfo& info, Encoder& encoder,
-                   uint64_t settings) {
+                   uint64_t settings, uint16_t flags = 0) {
   record::Words words;
-  encoder.writer().finish(info.name, info.id, settings, 0,
+  encoder.writer().finish(info.name, info.id, settings, flags,
                           static_cast<uint32_t>(info.written.size()), &words);
   const size_t limit = info.is_heavy ? kCheapHeavyBytes : kCheapBytes;
   launch_here(Kernel::kRunOperator, words.data(),
@@ -144,12 +145,12 @@ void launch_record(const OperatorInfo& info, Encoder& encoder,
 
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         const record::CallMetadata& metadata, uint64_t settings,
-                        torch::jit::Stack* stack) {
+                        torch::jit::Stack* stack, uint16_t flags = 0) {
   Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_tensor(shape.bytes);
   }
-  launch_record(info, encoder, settings);
+  launch_record(info, encoder, settings, flags);
   give_results(info, metadata, outputs, stack);
 }
 
@@ -310,37 +311,45 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
 }
 
 // The same of a call of a new kind; null if the operator shall be run for it.
-// See Note [How an operator runs].
+// See Note [How an operator runs]. A call that warns is never known: the next
+// one is rehearsed again, and warns again, if the CPU's would.
 Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
                         uint64_t settings,
-                        std::span<const c10::IValue> arguments) {
+                        std::span<const c10::IValue> arguments,
+                        bool* has_warned) {
   Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
   if (inferred != nullptr && is_checked(info, encoder, settings)) {
     metadata = inferred;
   } else {
-    metadata = rehearse(info, arguments);
+    metadata = rehearse(info, arguments, has_warned);
     if (inferred != nullptr && metadata != nullptr && *inferred != *metadata) {
       info.is_meta_usable.store(false, std::memory_order_relaxed);
     }
   }
-  if (metadata != nullptr) remember(info, encoder, settings, metadata);
+  if (metadata != nullptr && !*has_warned) {
+    remember(info, encoder, settings, metadata);
+  }
   return metadata;
 }
 
 void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
                   torch::jit::Stack* stack) {
   const std::span<c10::IValue> arguments = arguments_of(info, *stack);
-  const Metadata metadata = learn_metadata(info, encoder, settings, arguments);
+  bool has_warned = false;
+  const Metadata metadata =
+      learn_metadata(info, encoder, settings, arguments, &has_warned);
   if (metadata == nullptr) {
     return run_synchronously(info, encoder, settings, /*is_cacheable=*/true,
                              stack);
   }
   if (C10_UNLIKELY(!metadata->resizes.empty())) {
     resize_outputs(*metadata, arguments);
+    const NoWarnings no_warnings;  // they were given
     return run_operator(info, stack);
   }
-  run_asynchronously(info, encoder, *metadata, settings, stack);
+  run_asynchronously(info, encoder, *metadata, settings, stack,
+                     has_warned ? record::kQuiet : 0);
 }
 
 }  // namespace
@@ -394,7 +403,8 @@ void launch_prepared(const OperatorInfo& info,
   const DeviceScope scope(encoder.device());
   const uint64_t settings = current_settings();
   if (!is_checked(info, encoder, settings)) {
-    const Metadata metadata = rehearse(info, arguments);
+    bool has_warned = false;
+    const Metadata metadata = rehearse(info, arguments, &has_warned);
     if (metadata != nullptr) remember(info, encoder, settings, metadata);
   }
   launch_record(info, encoder, settings);

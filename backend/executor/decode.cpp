@@ -74,7 +74,9 @@ void* Decoder::data_of(const record::TensorView& view) {
 
 at::Tensor Decoder::tensor(const record::TensorView& view) {
   const c10::ScalarType dtype = dtype_of(view.dtype);
-  if (!reader_.fits(view, c10::elementSize(dtype))) malformed("extent");
+  if (!reader_.fits(view, c10::elementSize(dtype))) {
+    malformed("a tensor reaches beyond its storage");
+  }
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage(view.storage)),
       c10::DispatchKeySet(c10::DispatchKey::CPU),

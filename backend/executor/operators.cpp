@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "backend/executor/prepared_call.h"
 #include "backend/executor/scalars.h"
 #include "backend/executor/schema.h"
+#include "backend/executor/warnings.h"
 #include "backend/record/writer.h"
 
 namespace torch_openreg {
@@ -340,6 +342,10 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
+  std::optional<NoWarnings> no_warnings;
+  if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
+    no_warnings.emplace();
+  }
   Decoder decoder(ctx, reader, /*resizable=*/keep);
   if (keep) return run_kept(ctx, op, decoder, reader);
   PreparedCall* const prepared = PreparedCall::find(reader);

@@ -56,6 +56,7 @@ inline constexpr uint8_t kAllTensorFlags =
 enum RecordFlags : uint16_t {
   kValuesApart = 1,
   kKeepOutputs = 2,  // no outputs are prepared: keep them and tell about them
+  kQuiet = 4,        // the host has given the operator's warnings already
 };
 
 // The first words of a record. After it, in this order: `argument_words` of

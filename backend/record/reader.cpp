@@ -110,7 +110,7 @@ bool Reader::open() {
   if (!take(&rest, kHeaderWords, &part)) return false;
   std::memcpy(&header_, part.data(), sizeof header_);
   if (header_.magic != kMagic || header_.version != kVersion ||
-      (header_.flags & ~(kValuesApart | kKeepOutputs)) != 0 ||
+      (header_.flags & ~(kValuesApart | kKeepOutputs | kQuiet)) != 0 ||
       !is_consistent(header_)) {
     return false;
   }

@@ -11,6 +11,7 @@
 
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
+#include "backend/executor/schema.h"
 
 namespace torch_openreg {
 
@@ -18,12 +19,13 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 
-// Operators that PyTorch would take apart on the host, or send to a backend by
-// another name, but that are better carried whole: one record, and the CPU's
-// own choice of algorithm.
-constexpr std::array<std::string_view, 4> kCarriedWhole = {
+// Operators that PyTorch would take apart on the host, though their parts know
+// the CPU's and CUDA's devices alone, or send to a backend by another name, but
+// that are better carried whole: one record, and the CPU's own choice of
+// algorithm.
+constexpr std::array<std::string_view, 5> kCarriedWhole = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window"};
+    "aten::kaiser_window", "aten::mode"};
 
 class CatchAll final : public c10::OperatorKernel {
  public:
@@ -43,13 +45,27 @@ bool is_view(const c10::FunctionSchema& schema) {
   });
 }
 
+// An operator in place that PyTorch takes apart into others, which get the
+// tensor twice: as an input and as `out`. They notice the difference, and some
+// know the CPU and CUDA alone. Those that change no values but the tensor
+// itself stay on the host, and so does the example of a stub.
+bool is_taken_apart_in_place(const c10::OperatorHandle& op) {
+  const auto& arguments = op.schema().arguments();
+  const std::string& name = op.operator_name().name;
+  return op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutograd) &&
+         name.starts_with("aten::") && name != "aten::abs_" &&
+         !op.hasTag(at::Tag::inplace_view) && !arguments.empty() &&
+         is_written(arguments.front()) && !arguments.front().is_out();
+}
+
 bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
   const std::string& name = op.operator_name().name;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         name.starts_with("aten::_foreach_");
+         name.starts_with("aten::_foreach_") || is_taken_apart_in_place(op);
 }
 
 }  // namespace

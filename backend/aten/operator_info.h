@@ -29,6 +29,7 @@ struct OperatorInfo {
   // By return: the argument that it is, or -1.
   std::vector<int> aliased;
   bool returns_new = false;  // some return is no argument
+  bool has_out = false;      // some argument is written only
 
   bool is_carryable = true;      // a record can hold its arguments and results
   bool is_pointwise = false;     // numbers don't decide metadata

@@ -95,6 +95,7 @@ bool PreparedCall::bind(const c10::IValue& argument,
                         const record::Argument& described) {
   switch (described.tag) {
     case record::Tag::kTensor:
+      if ((described.tensor.flags & record::kSame) != 0) return false;
       return bind_tensor(argument.toTensor(), described.tensor);
     case record::Tag::kNone:
     case record::Tag::kUndefined:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch.testing._internal.common_utils import noncontiguous_like
+from torch.testing._internal.opinfo.core import SampleInput
 
 from tests.coverage.databases import Entry, entries
 from tests.coverage.gradient_checks import gradient_trials
@@ -140,8 +141,24 @@ def _sparse_calls(
     entry: Entry, dtype: torch.dtype, layout: torch.layout, limit: int
 ) -> list[Call]:
     torch.manual_seed(0)
-    samples = list(entry.info.sample_inputs_sparse(layout, "cpu", dtype))
+    try:
+        samples = list(entry.info.sample_inputs_sparse(layout, "cpu", dtype))
+    except NotImplementedError:  # no samples of this layout: dense ones will do
+        dense = _samples(entry.key, dtype, False, 0)
+        samples = [s for s in (_to_layout(each, layout) for each in dense) if s]
     return [Call.of(sample) for sample in thin(samples, limit)]
+
+
+def _to_layout(sample: Any, layout: torch.layout) -> Any:
+    """The sample with its input in that layout; None if that can't be."""
+    if not isinstance(sample.input, torch.Tensor):
+        return None
+    blocks = (1, 1) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+    try:
+        sparse = sample.input.to_sparse(layout=layout, blocksize=blocks)
+    except (RuntimeError, NotImplementedError):
+        return None
+    return SampleInput(sparse, args=sample.args, kwargs=sample.kwargs)
 
 
 def _alias_trials(info: Any, calls: list[Call]) -> Iterator[Trial]:

@@ -26,7 +26,7 @@ _LAST_LINES = 6
 Result = dict[str, Any]
 
 
-class Died(Exception):
+class WorkerDiedError(Exception):
     """The worker has ended, or was ended since it took too long."""
 
     def __init__(self, verdict: str, reason: str) -> None:
@@ -49,9 +49,11 @@ class Worker:
         self._pending = b""
         self._read(_READY_SECONDS)
 
-    def run(self, case: str, limit: int, seconds: float) -> Result:
-        """Run a case. Raises ``Died`` if it does not come back."""
-        order = json.dumps({"case": case, "limit": limit}) + "\n"
+    def run(
+        self, case: str, limit: int, seconds: float, on_cpu: bool = False
+    ) -> Result:
+        """Run a case. Raises ``WorkerDiedError`` if it does not come back."""
+        order = json.dumps({"case": case, "limit": limit, "on_cpu": on_cpu}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(order.encode())
@@ -84,14 +86,14 @@ class Worker:
                     stream.close()
 
     def _read(self, seconds: float) -> dict[str, Any]:
-        """The next line. Raises ``Died`` at the end and after the time."""
+        """The next line. Raises ``WorkerDiedError`` at the end and after the time."""
         assert self._process.stdout is not None
         handle = self._process.stdout.fileno()
         end = time.monotonic() + seconds
         while b"\n" not in self._pending:
             left = max(0.0, end - time.monotonic())
             if not select.select([handle], [], [], left)[0]:
-                raise Died("hang", f"no result after {seconds:.0f} s")
+                raise WorkerDiedError("hang", f"no result after {seconds:.0f} s")
             chunk = os.read(handle, 1 << 16)
             if not chunk:
                 raise self._died()
@@ -100,12 +102,12 @@ class Worker:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def _died(self) -> Died:
+    def _died(self) -> WorkerDiedError:
         code = self._process.wait(_READY_SECONDS)
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
-        return Died("crash", " / ".join([name, *lines[-_LAST_LINES:]]))
+        return WorkerDiedError("crash", " / ".join([name, *lines[-_LAST_LINES:]]))
 
 
 class Lane:
@@ -122,22 +124,34 @@ class Lane:
             self._worker, self._age = Worker(), 0
         try:
             result = self._worker.run(case, self._limit, self._seconds)
-        except Died as death:
+        except WorkerDiedError as death:
             self._worker.kill()
             self._worker = None
-            return {"case": case, "verdict": death.verdict, "reason": str(death)}
+            return self._blame(case, death)
         self._age += 1
         if self._age >= self._life and (left := self.finish()) > 0:
             result["verdict"] = "leak"
             result["reason"] = f"{left} bytes are left at the end of the worker"
         return result
 
+    def _blame(self, case: str, death: WorkerDiedError) -> Result:
+        """The result of a case that did not come back: maybe the CPU's fault."""
+        worker = Worker()
+        try:
+            worker.run(case, self._limit, self._seconds, on_cpu=True)
+        except WorkerDiedError as again:
+            reason = f"on the CPU too: {again.verdict}"
+            return {"case": case, "verdict": "excluded", "reason": reason}
+        finally:
+            worker.kill()
+        return {"case": case, "verdict": death.verdict, "reason": str(death)}
+
     def finish(self) -> int:
         """End the worker, if there is one; returns the bytes that were left."""
         worker, self._worker = self._worker, None
         try:
             return worker.finish() if worker is not None else 0
-        except Died:
+        except WorkerDiedError:
             assert worker is not None
             worker.kill()
             return -1

@@ -27,7 +27,7 @@ def main() -> None:
 
     import torch
 
-    from tests.coverage.cases import run_case
+    from tests.coverage.cases import run_case, run_on_cpu
     from tests.coverage.databases import entries
 
     # One thread: sums then have one order, and results are equal to the bit.
@@ -42,7 +42,11 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         reply({"start": order["case"]})
-        reply({"result": run_case(order["case"], order["limit"]).as_json()})
+        if order["on_cpu"]:
+            run_on_cpu(order["case"], order["limit"])
+            reply({"result": {}})
+        else:
+            reply({"result": run_case(order["case"], order["limit"]).as_json()})
     gc.collect()
     torch.openreg.synchronize()
     reply({"left": torch.openreg.memory_allocated() - before})

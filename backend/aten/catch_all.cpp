@@ -20,12 +20,13 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 
-// Operators that PyTorch would take apart on the host, or send to a backend by
-// another name, but that are better carried whole: one record, and the CPU's
-// own choice of algorithm.
-constexpr std::array<std::string_view, 4> kCarriedWhole = {
+// Operators that PyTorch would take apart on the host, though their parts know
+// the CPU's and CUDA's devices alone, or send to a backend by another name, but
+// that are better carried whole: one record, and the CPU's own choice of
+// algorithm.
+constexpr std::array<std::string_view, 5> kCarriedWhole = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window"};
+    "aten::kaiser_window", "aten::mode"};
 
 class CatchAll final : public c10::OperatorKernel {
  public:
@@ -49,10 +50,6 @@ bool is_foreach(const c10::OperatorHandle& op) {
 class ListWriter final : public c10::OperatorKernel {
  public:
   explicit ListWriter(const c10::OperatorHandle& op) : info_(op) {}
-  bool is_suitable() const {
-    return is_foreach(info_.op) &&
-           std::ranges::find(info_.written, true) != info_.written.end();
-  }
   void operator()(const c10::OperatorHandle& /*op*/,
                   c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
     const size_t first = stack->size() - info_.written.size();
@@ -113,8 +110,9 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
     return true;
   });
   if (kernel.isValid()) return kernel;
-  if (auto functor = std::make_unique<ListWriter>(op); functor->is_suitable()) {
-    return c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
+  if (is_foreach(op) && op.schema().is_mutable()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(
+        std::make_unique<ListWriter>(op));
   }
   return c10::KernelFunction::makeFromBoxedFunctor(
       std::make_unique<CatchAll>(op));
@@ -126,13 +124,27 @@ bool is_view(const c10::FunctionSchema& schema) {
   });
 }
 
+// An operator in place that PyTorch takes apart into others, which get the
+// tensor twice: as an input and as `out`. They notice the difference, and some
+// know the CPU and CUDA alone. Those that change no values but the tensor
+// itself stay on the host, and so does the example of a stub.
+bool is_taken_apart_in_place(const c10::OperatorHandle& op) {
+  const auto& arguments = op.schema().arguments();
+  const std::string& name = op.operator_name().name;
+  return op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutograd) &&
+         name.starts_with("aten::") && name != "aten::abs_" &&
+         !op.hasTag(at::Tag::inplace_view) && !arguments.empty() &&
+         is_written(arguments.front()) && !arguments.front().is_out();
+}
+
 bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
   const std::string& name = op.operator_name().name;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         is_foreach(op);
+         is_foreach(op) || is_taken_apart_in_place(op);
 }
 
 }  // namespace

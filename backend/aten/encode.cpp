@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -23,9 +24,8 @@ bool is_plain(const at::Tensor& tensor) {
 }
 
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
-  uint8_t flags = is_written ? 0 : record::kReadOnly;
-  if (tensor.is_conj()) flags |= record::kConjugate;
-  if (tensor.is_neg()) flags |= record::kNegative;
+  uint8_t flags = lazy_flags(tensor);
+  if (!is_written) flags |= record::kReadOnly;
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     flags |= record::kWrappedNumber;
   }
@@ -97,6 +97,14 @@ bool Encoder::add_host_tensor(const at::Tensor& tensor) {
   return true;
 }
 
+bool Encoder::is_known(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const bool found = writer_.has_shared_storage() &&
+                     std::ranges::find(tensors_, impl) != tensors_.end();
+  tensors_.push_back(impl);
+  return found;
+}
+
 bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   if (!tensor.defined()) {
     writer_.add_undefined();
@@ -115,8 +123,10 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   const size_t bytes = storage.nbytes();
   const uint32_t number =
       writer_.add_storage(reinterpret_cast<uint64_t>(data), bytes);
+  uint8_t flags = flags_of(tensor, is_written);
+  if (C10_UNLIKELY(is_known(tensor))) flags |= record::kSame;
   writer_.add_tensor({.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-                      .flags = flags_of(tensor, is_written),
+                      .flags = flags,
                       .offset = tensor.storage_offset(),
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},

@@ -50,6 +50,8 @@ class Encoder {
   bool add(const at::Scalar& number);
   bool add(c10::IValue& value, size_t index);
   bool add_tensor(const at::Tensor& tensor, bool is_written);
+  // Whether `tensor` is an argument that was added before.
+  bool is_known(const at::Tensor& tensor);
   bool add_host_tensor(const at::Tensor& tensor);
   bool add_list(c10::IValue& value, size_t index);
   void add_generator(const c10::IValue& value);
@@ -61,6 +63,7 @@ class Encoder {
   const OperatorInfo& info_;
   c10::DeviceIndex device_ = -1;
   size_t largest_ = 0;
+  c10::SmallVector<const c10::TensorImpl*, 8> tensors_;
 };
 
 }  // namespace torch_openreg

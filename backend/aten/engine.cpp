@@ -1,6 +1,7 @@
 #include "backend/aten/engine.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -75,6 +76,10 @@ at::Tensor make_output(const record::OutputShape& shape,
   if (dimensions != 1 || numbers[0] != 0 || numbers[1] != 1) {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
         {numbers, dimensions}, {numbers + dimensions, dimensions});
+  }
+  if (C10_UNLIKELY(first.flags != 0)) {
+    if ((first.flags & record::kConjugate) != 0) tensor._set_conj(true);
+    if ((first.flags & record::kNegative) != 0) tensor._set_neg(true);
   }
   return tensor;
 }
@@ -167,6 +172,19 @@ void resize_outputs(const record::CallMetadata& metadata,
   }
 }
 
+// Whether the operator gives the same if its outputs have their sizes before it
+// runs. One in place reads the old values too; and some treat an output without
+// elements as one that the caller has left to them.
+bool can_resize_first(const OperatorInfo& info,
+                      const record::CallMetadata& metadata) {
+  const auto& arguments = info.op.schema().arguments();
+  return std::ranges::all_of(metadata.resizes,
+                             [&](const record::CallMetadata::Resize& resize) {
+                               return arguments[resize.argument].is_out() &&
+                                      c10::multiply_integers(resize.sizes) != 0;
+                             });
+}
+
 // The results of a synchronous run, as its reply tells them.
 struct Reply {
   uint64_t token = 0;
@@ -179,7 +197,8 @@ record::OutputShape shape_of(const record::Argument& argument) {
   TORCH_INTERNAL_ASSERT(argument.tag == record::Tag::kTensor);
   return output_shape(static_cast<c10::ScalarType>(argument.tensor.dtype),
                       at::IntArrayRef(argument.tensor.sizes),
-                      at::IntArrayRef(argument.tensor.strides));
+                      at::IntArrayRef(argument.tensor.strides),
+                      argument.tensor.flags);
 }
 
 void read_result(record::Reader& reader, const record::Argument& argument,
@@ -344,6 +363,10 @@ void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
                              stack);
   }
   if (C10_UNLIKELY(!metadata->resizes.empty())) {
+    if (!can_resize_first(info, *metadata)) {
+      return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
+                               stack);
+    }
     resize_outputs(*metadata, arguments);
     const NoWarnings no_warnings;  // they were given
     return run_operator(info, stack);

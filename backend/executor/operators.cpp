@@ -14,6 +14,7 @@
 
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
 #include "backend/executor/scalars.h"
@@ -132,7 +133,7 @@ bool is_settled(const Expected& expected, const at::Tensor& result) {
       result.dtype());
   return expected.data == result.const_data_ptr() &&
          result.strides() == at::IntArrayRef(expected.view.strides) &&
-         !result.is_conj() && !result.is_neg();
+         expected.view.flags == lazy_flags(result);
 }
 
 // Brings the results to where the host wants them. No allocation gets a
@@ -187,7 +188,7 @@ class KeptOutputs {
 
 record::TensorShape shape_of(const at::Tensor& tensor) {
   return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-          .flags = 0,
+          .flags = lazy_flags(tensor),
           .offset = 0,
           .sizes = tensor.sizes(),
           .strides = tensor.strides()};
@@ -212,7 +213,8 @@ void describe(const c10::IValue& value, record::Writer& writer) {
   }
 }
 
-// A tensor that the operator has resized, and which argument it is.
+// A tensor that the operator has resized or given other strides, and which
+// argument it is.
 struct Resized {
   int64_t argument;
   at::Tensor tensor;
@@ -230,13 +232,16 @@ class WrittenArguments {
       if (!tensor.defined()) continue;
       before_.push_back({static_cast<int64_t>(i), tensor});
       sizes_.push_back(tensor.sizes().vec());
+      strides_.push_back(tensor.strides().vec());
     }
   }
 
   std::vector<Resized> resized() const {
     std::vector<Resized> result;
     for (size_t i = 0; i < before_.size(); ++i) {
-      if (before_[i].tensor.sizes() != at::IntArrayRef(sizes_[i])) {
+      const at::Tensor& tensor = before_[i].tensor;
+      if (tensor.sizes() != at::IntArrayRef(sizes_[i]) ||
+          tensor.strides() != at::IntArrayRef(strides_[i])) {
         result.push_back(before_[i]);
       }
     }
@@ -246,6 +251,7 @@ class WrittenArguments {
  private:
   std::vector<Resized> before_;
   std::vector<std::vector<int64_t>> sizes_;
+  std::vector<std::vector<int64_t>> strides_;
 };
 
 // The reply is a record itself: its name is the operator's, its settings the

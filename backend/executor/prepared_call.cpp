@@ -151,8 +151,13 @@ void PreparedCall::add_tensor(const at::Tensor& tensor,
     storages_.resize(view.storage + 1, {nullptr, 0});
   }
   storages_[view.storage].impl = impl->unsafe_storage().unsafeGetStorageImpl();
-  ++storages_[view.storage].users;
-  tensors_.push_back({impl, view.storage, extent_of(view)});
+  const bool is_same = (view.flags & record::kSame) != 0;
+  if (!is_same) ++storages_[view.storage].users;
+  uint32_t users = 1;
+  for (BoundTensor& other : tensors_) {
+    if (other.impl == impl) users = ++other.users;
+  }
+  tensors_.push_back({impl, view.storage, extent_of(view), users, is_same});
 }
 
 bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
@@ -164,6 +169,7 @@ bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
     return false;
   }
   if (static_cast<uint64_t>(tensor.impl->storage_offset()) != offset) {
+    if (tensor.is_same) return false;
     tensor.impl->set_storage_offset(static_cast<int64_t>(offset));
   }
   return true;
@@ -220,7 +226,7 @@ bool PreparedCall::has_output_as_expected() const {
 
 bool PreparedCall::is_shared() const {
   const auto has_other_user = [](const BoundTensor& tensor) {
-    return c10::raw::intrusive_ptr::use_count(tensor.impl) != 1;
+    return c10::raw::intrusive_ptr::use_count(tensor.impl) != tensor.users;
   };
   const auto has_other_tensor = [](const BoundStorage& storage) {
     return storage.impl != nullptr &&

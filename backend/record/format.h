@@ -46,9 +46,10 @@ enum TensorFlags : uint8_t {
   kNegative = 2,
   kWrappedNumber = 4,
   kReadOnly = 8,  // the operator does not write it
+  kSame = 16,     // not a second tensor: the earlier one that looks like it
 };
 inline constexpr uint8_t kAllTensorFlags =
-    kConjugate | kNegative | kWrappedNumber | kReadOnly;
+    kConjugate | kNegative | kWrappedNumber | kReadOnly | kSame;
 
 // How the values of an operator (floats, host values, generators) are kept: in
 // the arguments, where they are part of the key, or behind them, where the key

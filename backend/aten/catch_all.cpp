@@ -118,12 +118,6 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
       std::make_unique<CatchAll>(op));
 }
 
-bool is_view(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
-    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
-  });
-}
-
 // An operator in place that PyTorch takes apart into others, which get the
 // tensor twice: as an input and as `out`. They notice the difference, and some
 // know the CPU and CUDA alone. Those that change no values but the tensor
@@ -148,6 +142,12 @@ bool is_wanted(const c10::OperatorHandle& op) {
 }
 
 }  // namespace
+
+bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
+    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+  });
+}
 
 void register_catch_all() {
   auto& dispatcher = c10::Dispatcher::singleton();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/aten/layouts/registration.h"
+#include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
@@ -15,13 +17,6 @@ namespace torch_openreg {
 namespace {
 
 constexpr int64_t kMaxDimensions = record::kMaxDimensions;
-
-// A tensor that is nothing but a storage and strides.
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
-         !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
-}
 
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
   uint8_t flags = lazy_flags(tensor);
@@ -60,6 +55,7 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
   }
   for (const c10::IValue& value : arguments) {
     if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
+    register_layouts();
     device_ = resolve_device(value.toDevice().index());
     return true;
   }
@@ -115,7 +111,8 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
     return add_host_tensor(tensor);
   }
   if (tensor.device().index() != device_) refuse(tensor);
-  if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
+  if (C10_UNLIKELY(!is_plain(tensor))) return add_composite(tensor, is_written);
+  if (tensor.dim() > kMaxDimensions) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   // A lazy copy is made real only by who writes.
@@ -133,6 +130,15 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
                      number);
   largest_ = std::max(largest_, tensor.nbytes());
   return true;
+}
+
+bool Encoder::add_composite(const at::Tensor& tensor, bool is_written) {
+  const auto parts = take_apart(tensor);
+  if (!parts.has_value()) return false;
+  has_composites_ = true;
+  return write_parts(*parts, writer_, [&](const at::Tensor& part) {
+    return is_plain(part) && add_tensor(part, is_written);
+  });
 }
 
 bool Encoder::add_list(c10::IValue& value, size_t index) {

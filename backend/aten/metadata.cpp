@@ -7,6 +7,7 @@
 #include <ATen/record_function.h>
 #include <c10/util/ScopeExit.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <string>
@@ -15,12 +16,26 @@
 
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/warnings.h"
 
 namespace torch_openreg {
 
 namespace {
+
+bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor);
+}
+
+// Whether a result is more than a storage and strides.
+bool has_composites(const torch::jit::Stack& results) {
+  return std::ranges::any_of(results, [](const c10::IValue& result) {
+    if (result.isTensor()) return is_composite(result.toTensor());
+    return result.isTensorList() &&
+           std::ranges::any_of(result.toTensorVector(), is_composite);
+  });
+}
 
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
@@ -79,6 +94,7 @@ std::shared_ptr<const record::CallMetadata> try_out(
     const CleanDispatch clean;
     call(&stack);
   }
+  if (has_composites(stack)) return nullptr;
   const auto metadata = read_results(info, stack);
   read_resizes(info, arguments, taken, *metadata);
   return metadata;

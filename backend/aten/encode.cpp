@@ -7,6 +7,7 @@
 
 #include "backend/aten/layouts/registration.h"
 #include "backend/executor/composites.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -18,9 +19,8 @@ namespace {
 constexpr int64_t kMaxDimensions = record::kMaxDimensions;
 
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
-  uint8_t flags = is_written ? 0 : record::kReadOnly;
-  if (tensor.is_conj()) flags |= record::kConjugate;
-  if (tensor.is_neg()) flags |= record::kNegative;
+  uint8_t flags = lazy_flags(tensor);
+  if (!is_written) flags |= record::kReadOnly;
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     flags |= record::kWrappedNumber;
   }
@@ -49,9 +49,8 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
     const at::ArrayRef<c10::IValue> candidates =
         is_list ? value.toListRef() : at::ArrayRef<c10::IValue>(value);
     for (const c10::IValue& candidate : candidates) {
-      if (!candidate.isTensor() || !is_ours(candidate.toTensor())) continue;
-      device_ = candidate.toTensor().device().index();
-      return true;
+      if (candidate.isTensor() && find_device(candidate.toTensor()))
+        return true;
     }
   }
   for (const c10::IValue& value : arguments) {
@@ -61,6 +60,12 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
     return true;
   }
   return false;
+}
+
+bool Encoder::find_device(const at::Tensor& tensor) {
+  if (!is_ours(tensor)) return false;
+  device_ = tensor.device().index();
+  return true;
 }
 
 bool Encoder::is_host_index(const at::Tensor& tensor) const {
@@ -88,6 +93,14 @@ bool Encoder::add_host_tensor(const at::Tensor& tensor) {
   return true;
 }
 
+bool Encoder::is_known(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const bool found = writer_.has_shared_storage() &&
+                     std::ranges::find(tensors_, impl) != tensors_.end();
+  tensors_.push_back(impl);
+  return found;
+}
+
 bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   if (!tensor.defined()) {
     writer_.add_undefined();
@@ -107,8 +120,10 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   const size_t bytes = storage.nbytes();
   const uint32_t number =
       writer_.add_storage(reinterpret_cast<uint64_t>(data), bytes);
+  uint8_t flags = flags_of(tensor, is_written);
+  if (C10_UNLIKELY(is_known(tensor))) flags |= record::kSame;
   writer_.add_tensor({.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-                      .flags = flags_of(tensor, is_written),
+                      .flags = flags,
                       .offset = tensor.storage_offset(),
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},
@@ -187,6 +202,21 @@ void Encoder::add_generator(const c10::IValue& value) {
   writer_.add_generator(
       static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
           ->prepare_draw(device_));
+}
+
+bool Encoder::add(const at::Scalar& number) {
+  switch (number.type()) {
+    case c10::ScalarType::Long:
+      if (number.isSymbolic()) return false;
+      writer_.add_int(number.toLong());
+      return true;
+    case c10::ScalarType::Double:
+      if (number.isSymbolic()) return false;
+      writer_.add_float(number.toDouble());
+      return true;
+    default:
+      return write_scalar(number, writer_);
+  }
 }
 
 bool Encoder::add(c10::IValue& value, size_t index) {

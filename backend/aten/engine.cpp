@@ -1,6 +1,7 @@
 #include "backend/aten/engine.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,9 +13,10 @@
 #include "backend/aten/encode.h"
 #include "backend/aten/fallback.h"
 #include "backend/aten/metadata.h"
+#include "backend/aten/new_tensor.h"
 #include "backend/aten/settings.h"
 #include "backend/aten/synchronous.h"
-#include "backend/runtime/device_allocator.h"
+#include "backend/executor/warnings.h"
 #include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/sync_debug.h"
@@ -52,26 +54,11 @@ uint64_t context_of(record::Writer& writer, uint64_t settings) {
   return record::MetadataCache::hash_of(0, settings, writer.offsets());
 }
 
-// A new tensor as `shape` says.
-at::Tensor make_output(const record::OutputShape& shape,
-                       c10::DeviceIndex device) {
-  const record::FirstWord first = record::FirstWord::unpack(shape.tensor[0]);
-  const size_t dimensions = first.dimensions;
-  const auto* const numbers =
-      reinterpret_cast<const int64_t*>(shape.tensor.data() + 1);
-  OpenRegDeviceAllocator& allocator = OpenRegDeviceAllocator::get();
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-          c10::StorageImpl::use_byte_size_t(), shape.bytes,
-          allocator.allocate_on(device, shape.bytes), &allocator,
-          /*resizable=*/true)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(first.dtype)));
-  if (dimensions != 1 || numbers[0] != 0 || numbers[1] != 1) {
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
-        {numbers, dimensions}, {numbers + dimensions, dimensions});
-  }
-  return tensor;
+void add_output(const record::OutputShape& shape, const at::Tensor& output,
+                record::Writer& writer) {
+  const auto address = reinterpret_cast<uint64_t>(
+      output.unsafeGetTensorImpl()->unsafe_storage().data());
+  writer.add_output(shape.tensor, address, shape.bytes);
 }
 
 Outputs make_outputs(const record::CallMetadata& metadata,
@@ -84,10 +71,7 @@ Outputs make_outputs(const record::CallMetadata& metadata,
       continue;
     }
     outputs.push_back(make_output(shape, device));
-    writer.add_output(
-        shape.tensor,
-        reinterpret_cast<uint64_t>(outputs.back().storage().data()),
-        shape.bytes);
+    add_output(shape, outputs.back(), writer);
   }
   return outputs;
 }
@@ -122,27 +106,40 @@ void give_results(const OperatorInfo& info,
 }
 
 void launch_record(const OperatorInfo& info, Encoder& encoder,
-                   uint64_t settings) {
+                   uint64_t settings, uint16_t flags = 0) {
   record::Words words;
-  encoder.writer().finish(info.name, info.id, settings, 0,
+  encoder.writer().finish(info.name, info.id, settings, flags,
                           static_cast<uint32_t>(info.written.size()), &words);
   const size_t limit = info.is_heavy ? kCheapHeavyBytes : kCheapBytes;
   launch_here(Kernel::kRunOperator, words.data(),
               words.size() * sizeof(record::Word),
               getCurrentOpenRegStream(encoder.device()),
               encoder.largest_tensor() <= limit);
+  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         const record::CallMetadata& metadata, uint64_t settings,
-                        torch::jit::Stack* stack) {
+                        torch::jit::Stack* stack, uint16_t flags = 0) {
   Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_tensor(shape.bytes);
   }
-  launch_record(info, encoder, settings);
-  launches.fetch_add(1, std::memory_order_relaxed);
+  launch_record(info, encoder, settings, flags);
   give_results(info, metadata, outputs, stack);
+}
+
+// Whether the operator gives the same if its outputs have their sizes before it
+// runs. One in place reads the old values too; and some treat an output without
+// elements as one that the caller has left to them.
+bool can_resize_first(const OperatorInfo& info,
+                      const record::CallMetadata& metadata) {
+  const auto& arguments = info.op.schema().arguments();
+  return std::ranges::all_of(metadata.resizes,
+                             [&](const record::CallMetadata::Resize& resize) {
+                               return arguments[resize.argument].is_out() &&
+                                      c10::multiply_integers(resize.sizes) != 0;
+                             });
 }
 
 // Calls of the same kind, but for sizes, are known to be good.
@@ -191,25 +188,61 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
-// The outputs' metadata; null if the operator shall be run for it. See Note
-// [How an operator runs].
+// The outputs' metadata, if the same kind of call was made before.
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
-                       uint64_t settings,
-                       std::span<const c10::IValue> arguments) {
-  Metadata metadata = cache().find(
-      info.id, context_of(encoder.writer(), settings), encoder.writer().key());
-  if (C10_LIKELY(metadata != nullptr)) return metadata;
+                       uint64_t settings) {
+  return cache().find(info.id, context_of(encoder.writer(), settings),
+                      encoder.writer().key());
+}
+
+// The same of a call of a new kind; null if the operator shall be run for it.
+// See Note [How an operator runs]. A call that warns is never known: the next
+// one is rehearsed again, and warns again, if the CPU's would.
+Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
+                        uint64_t settings,
+                        std::span<const c10::IValue> arguments,
+                        bool* has_warned) {
+  Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
   if (inferred != nullptr && is_checked(info, encoder, settings)) {
     metadata = inferred;
   } else {
-    metadata = rehearse(info, arguments);
+    metadata = rehearse(info, arguments, has_warned);
     if (inferred != nullptr && metadata != nullptr && *inferred != *metadata) {
       info.is_meta_usable.store(false, std::memory_order_relaxed);
     }
   }
-  if (metadata != nullptr) remember(info, encoder, settings, metadata);
+  if (metadata != nullptr && !*has_warned) {
+    remember(info, encoder, settings, metadata);
+  }
   return metadata;
+}
+
+void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
+                  torch::jit::Stack* stack) {
+  const std::span<c10::IValue> arguments = arguments_of(info, *stack);
+  if (info.gives_composites.load(std::memory_order_relaxed)) {
+    return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
+                             stack);
+  }
+  bool has_warned = false;
+  const Metadata metadata =
+      learn_metadata(info, encoder, settings, arguments, &has_warned);
+  if (metadata == nullptr) {
+    return run_synchronously(info, encoder, settings, /*is_cacheable=*/true,
+                             stack);
+  }
+  if (C10_UNLIKELY(!metadata->resizes.empty())) {
+    if (!can_resize_first(info, *metadata)) {
+      return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
+                               stack);
+    }
+    resize_outputs(*metadata, arguments);
+    const NoWarnings no_warnings;  // they were given
+    return run_operator(info, stack);
+  }
+  run_asynchronously(info, encoder, *metadata, settings, stack,
+                     has_warned ? record::kQuiet : 0);
 }
 
 }  // namespace
@@ -230,16 +263,30 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
     return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
                              stack);
   }
-  const Metadata metadata = find_metadata(info, encoder, settings, arguments);
-  if (metadata == nullptr) {
-    return run_synchronously(info, encoder, settings, /*is_cacheable=*/true,
-                             stack);
-  }
-  if (C10_UNLIKELY(!metadata->resizes.empty())) {
-    resize_outputs(*metadata, arguments);
-    return run_operator(info, stack);
+  const Metadata metadata = find_metadata(info, encoder, settings);
+  if (C10_UNLIKELY(metadata == nullptr)) {
+    return run_new_kind(info, encoder, settings, stack);
   }
   run_asynchronously(info, encoder, *metadata, settings, stack);
+}
+
+at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
+                       c10::function_ref<void(torch::jit::Stack&)> box) {
+  const DeviceScope scope(encoder.device());
+  const uint64_t settings = current_settings();
+  const Metadata metadata = find_metadata(info, encoder, settings);
+  if (C10_UNLIKELY(metadata == nullptr)) {
+    torch::jit::Stack stack;
+    box(stack);
+    run_new_kind(info, encoder, settings, &stack);
+    return std::move(stack.back()).toTensor();
+  }
+  const record::OutputShape& shape = metadata->outputs.front();
+  at::Tensor output = make_output(shape, encoder.device());
+  add_output(shape, output, encoder.writer());
+  encoder.note_tensor(shape.bytes);
+  launch_record(info, encoder, settings);
+  return output;
 }
 
 void launch_prepared(const OperatorInfo& info,
@@ -249,11 +296,11 @@ void launch_prepared(const OperatorInfo& info,
   const DeviceScope scope(encoder.device());
   const uint64_t settings = current_settings();
   if (!is_checked(info, encoder, settings)) {
-    const Metadata metadata = rehearse(info, arguments);
+    bool has_warned = false;
+    const Metadata metadata = rehearse(info, arguments, &has_warned);
     if (metadata != nullptr) remember(info, encoder, settings, metadata);
   }
   launch_record(info, encoder, settings);
-  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 EngineStatistics engine_statistics() {

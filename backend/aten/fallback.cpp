@@ -176,8 +176,7 @@ void fall_back_with_composites(const c10::OperatorHandle& op,
   const c10::Device host(c10::DeviceType::CPU);
   const std::vector<c10::IValue> ours(arguments.begin(), arguments.end());
   for (c10::IValue& argument : arguments) {
-    argument =
-        argument.isDevice() ? c10::IValue(host) : moved(argument, host);
+    argument = argument.isDevice() ? c10::IValue(host) : moved(argument, host);
   }
   const std::vector<c10::IValue> theirs(arguments.begin(), arguments.end());
   op.callBoxed(stack);

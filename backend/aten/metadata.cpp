@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -15,6 +17,8 @@
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
+#include "backend/executor/lazy_flags.h"
+#include "backend/executor/warnings.h"
 
 namespace torch_openreg {
 
@@ -35,7 +39,8 @@ bool has_composites(const torch::jit::Stack& results) {
 
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides(),
+                      lazy_flags(tensor));
 }
 
 std::shared_ptr<record::CallMetadata> read_results(
@@ -65,7 +70,10 @@ void read_resizes(const OperatorInfo& info,
     if (!info.written[i] || !arguments[i].isTensor()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     const at::Tensor& now = after[i].toTensor();
-    if (!tensor.defined() || now.sizes() == tensor.sizes()) continue;
+    if (!tensor.defined() ||
+        (now.sizes() == tensor.sizes() && now.strides() == tensor.strides())) {
+      continue;
+    }
     metadata.resizes.push_back(
         {static_cast<uint32_t>(i), now.sizes().vec(), now.strides().vec()});
   }
@@ -124,6 +132,7 @@ std::shared_ptr<const record::CallMetadata> rehearse_on(
 std::shared_ptr<const record::CallMetadata> try_on_ones(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   try {
+    const NoWarnings no_warnings;  // those of the zeros are kept
     return rehearse_on(info, arguments, /*ones=*/true);
   } catch (const std::exception&) {
     return nullptr;
@@ -142,14 +151,30 @@ bool may_be_the_datas_fault(const OperatorInfo& info) {
   }
 }
 
+std::shared_ptr<const record::CallMetadata> rehearse_on_any(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  try {
+    return rehearse_on(info, arguments, /*ones=*/false);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  } catch (const c10::Error&) {
+    // Zeros are good indices, but bad divisors.
+    if (auto metadata = try_on_ones(info, arguments)) return metadata;
+    if (!may_be_the_datas_fault(info)) throw;
+    return info.returns_new || info.has_out
+               ? nullptr
+               : std::make_shared<record::CallMetadata>();
+  }
+}
+
 }  // namespace
 
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
-                                 at::IntArrayRef strides) {
+                                 at::IntArrayRef strides, uint8_t flags) {
   record::OutputShape shape;
   shape.tensor.push_back(
-      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype), 0,
-                        static_cast<uint8_t>(sizes.size()), 0}
+      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype),
+                        flags, static_cast<uint8_t>(sizes.size()), 0}
           .pack());
   shape.tensor.insert(shape.tensor.end(), sizes.begin(), sizes.end());
   shape.tensor.insert(shape.tensor.end(), strides.begin(), strides.end());
@@ -162,36 +187,47 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
+  const CollectedWarnings warnings;
   try {
-    return try_out(info, arguments, c10::DeviceType::Meta, /*ones=*/false,
-                   [&](torch::jit::Stack* stack) {
-                     info.meta->callBoxed(
-                         info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
-                         stack);
-                   });
+    const auto metadata = try_out(
+        info, arguments, c10::DeviceType::Meta, /*ones=*/false,
+        [&](torch::jit::Stack* stack) {
+          info.meta->callBoxed(
+              info.op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+        });
+    return warnings.empty() ? metadata : nullptr;
   } catch (const c10::NotImplementedError&) {
     info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
   } catch (const c10::Error& error) {
     rethrow_mixed_devices(error, device);
     return nullptr;  // what is wrong, or whether, the operator itself tells
+  } catch (const std::exception&) {
+    return nullptr;  // a Meta kernel in C++ may call others, in Python
   }
 }
 
 std::shared_ptr<const record::CallMetadata> rehearse(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    bool* has_warned) {
   const at::DisableRecordFunctionGuard no_profiling;
+  std::vector<c10::Warning> warnings;
+  const auto give = [&] {
+    *has_warned = !warnings.empty();
+    for (const c10::Warning& warning : warnings) c10::warn(warning);
+  };
+  std::shared_ptr<const record::CallMetadata> metadata;
   try {
-    return rehearse_on(info, arguments, /*ones=*/false);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  } catch (const c10::Error&) {
-    // Zeros are good indices, but bad divisors.
-    if (auto metadata = try_on_ones(info, arguments)) return metadata;
-    if (!may_be_the_datas_fault(info)) throw;
-    return info.returns_new ? nullptr
-                            : std::make_shared<record::CallMetadata>();
+    CollectedWarnings collected;
+    const auto take =
+        c10::make_scope_exit([&] { warnings = collected.take(); });
+    metadata = rehearse_on_any(info, arguments);
+  } catch (...) {
+    give();
+    throw;
   }
+  if (metadata != nullptr) give();
+  return metadata;
 }
 
 }  // namespace torch_openreg

@@ -132,6 +132,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   const std::string& base = op.operator_name().name;
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(is_written(argument));
+    has_out = has_out || argument.is_out();
     is_carryable = is_carryable && is_carryable_type(*argument.type());
     if (argument.name() == "generator") {
       generator = static_cast<int>(written.size()) - 1;
@@ -144,6 +145,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     // Foreach operators in place return nothing; others return tensors.
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
+  gives_one_tensor =
+      aliased.size() == 1 && returns_new &&
+      schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
   may_refuse_data =
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {

@@ -27,7 +27,7 @@ constexpr size_t kReplyBytes = size_t{1} << 20;
 record::OutputShape shape_of(const record::TensorView& tensor) {
   return output_shape(static_cast<c10::ScalarType>(tensor.dtype),
                       at::IntArrayRef(tensor.sizes),
-                      at::IntArrayRef(tensor.strides));
+                      at::IntArrayRef(tensor.strides), tensor.flags);
 }
 
 // Reads a reply, makes the tensors that it tells of, and writes the record that
@@ -89,11 +89,7 @@ class ReplyReader {
   at::Tensor make_plain(const Argument& argument) {
     TORCH_INTERNAL_ASSERT(argument.tag == Tag::kTensor);
     const record::OutputShape shape = shape_of(argument.tensor);
-    const auto dtype = static_cast<c10::ScalarType>(argument.tensor.dtype);
-    at::Tensor tensor = new_tensor(device_, dtype, shape.bytes);
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
-        at::IntArrayRef(argument.tensor.sizes),
-        at::IntArrayRef(argument.tensor.strides));
+    at::Tensor tensor = make_output(shape, device_);
     add_output(shape, tensor);
     metadata_.outputs.push_back(shape);
     return tensor;

@@ -74,7 +74,9 @@ void* Decoder::data_of(const record::TensorView& view) {
 
 at::Tensor Decoder::tensor(const record::TensorView& view) {
   const c10::ScalarType dtype = dtype_of(view.dtype);
-  if (!reader_.fits(view, c10::elementSize(dtype))) malformed("extent");
+  if (!reader_.fits(view, c10::elementSize(dtype))) {
+    malformed("a tensor reaches beyond its storage");
+  }
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage(view.storage)),
       c10::DispatchKeySet(c10::DispatchKey::CPU),
@@ -87,12 +89,34 @@ at::Tensor Decoder::tensor(const record::TensorView& view) {
   return tensor;
 }
 
+at::Tensor Decoder::argument_tensor(const record::TensorView& view) {
+  at::Tensor like = tensor(view);
+  if (C10_LIKELY((view.flags & record::kSame) == 0)) {
+    // Where every tensor has a storage of its own, none comes twice.
+    if (reader_.header().offset_words != reader_.header().storage_count) {
+      tensors_.push_back(like);
+    }
+    return like;
+  }
+  for (const at::Tensor& earlier : tensors_) {
+    if (earlier.is_alias_of(like) && earlier.dtype() == like.dtype() &&
+        earlier.storage_offset() == like.storage_offset() &&
+        earlier.sizes() == like.sizes() &&
+        earlier.strides() == like.strides() &&
+        earlier.is_conj() == like.is_conj() &&
+        earlier.is_neg() == like.is_neg()) {
+      return earlier;
+    }
+  }
+  malformed("a tensor that is not there");
+}
+
 at::Tensor Decoder::next_tensor() {
   Argument argument;
   if (!reader_.next_argument(&argument)) malformed("tensor of a list");
   switch (argument.tag) {
     case Tag::kTensor:
-      return tensor(argument.tensor);
+      return argument_tensor(argument.tensor);
     case Tag::kHostValue:
       return host_value(argument);
     case Tag::kComposite:
@@ -161,7 +185,7 @@ c10::IValue Decoder::value(const Argument& argument) {
   if (auto scalar = read_scalar(argument)) return *std::move(scalar);
   switch (argument.tag) {
     case Tag::kTensor:
-      return tensor(argument.tensor);
+      return argument_tensor(argument.tensor);
     case Tag::kUndefined:
       return at::Tensor();
     case Tag::kComposite:

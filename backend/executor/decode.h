@@ -15,7 +15,8 @@
 namespace torch_openreg {
 
 // Rebuilds the arguments of a call as CPU tensors over device memory: storages
-// that are one in the record are one here. Not thread-safe.
+// that are one in the record are one here, and so are tensors. Not
+// thread-safe.
 class Decoder {
  public:
   // With `resizable`, a kernel may resize the tensors; they get memory of the
@@ -30,6 +31,7 @@ class Decoder {
   // and IllegalAddress for memory that the kernel may not use.
   void push_arguments(torch::jit::Stack& stack);
 
+  // A new tensor.
   at::Tensor tensor(const record::TensorView& view);
   // Where an output goes: its storage, which it starts and which holds it.
   void* data_of(const record::TensorView& view);
@@ -46,6 +48,8 @@ class Decoder {
   };
 
   void* translate(uint32_t index);
+  // The tensor of an argument: a new one, or the earlier one that it is.
+  at::Tensor argument_tensor(const record::TensorView& view);
   c10::IValue value(const record::Argument& argument);
   at::Tensor next_tensor();
   at::Tensor composite(record::Composite kind);
@@ -58,6 +62,7 @@ class Decoder {
   record::Reader& reader_;
   const bool resizable_;
   c10::SmallVector<Slot, 8> storages_;
+  c10::SmallVector<at::Tensor, 8> tensors_;               // of arguments
   std::vector<std::pair<Parts, at::Tensor>> composites_;  // so far
 };
 

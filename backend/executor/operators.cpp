@@ -8,6 +8,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <vector>
@@ -15,10 +16,12 @@
 #include "backend/executor/composites.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
 #include "backend/executor/scalars.h"
 #include "backend/executor/schema.h"
+#include "backend/executor/warnings.h"
 #include "backend/record/writer.h"
 
 namespace torch_openreg {
@@ -30,7 +33,10 @@ using TensorVector = c10::SmallVector<at::Tensor, 4>;
 // What the executor needs to know about an operator, found once. Immutable.
 struct Operator {
   explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
-      : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
+      : handle(op),
+        id(op_id),
+        argument_count(op.schema().arguments().size()),
+        direct(DirectCall::find(op)) {
     for (const c10::Argument& returned : op.schema().returns()) {
       returns_new.push_back(!is_written(returned));
     }
@@ -39,7 +45,8 @@ struct Operator {
   const c10::OperatorHandle handle;
   const uint64_t id;
   const size_t argument_count;
-  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
+  const std::unique_ptr<const DirectCall> direct;  // or null
+  c10::SmallVector<bool, 8> returns_new;           // or an argument, by return
 };
 
 // Looks the name up. Operators stay known for ever. Thread-safe.
@@ -128,7 +135,7 @@ bool is_settled(const Expected& expected, const at::Tensor& result) {
       result.dtype());
   return expected.data == result.const_data_ptr() &&
          result.strides() == at::IntArrayRef(expected.view.strides) &&
-         !result.is_conj() && !result.is_neg();
+         expected.view.flags == lazy_flags(result);
 }
 
 // Brings the results to where the host wants them. No allocation gets a
@@ -183,7 +190,7 @@ class KeptOutputs {
 
 record::TensorShape shape_of(const at::Tensor& tensor) {
   return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-          .flags = 0,
+          .flags = lazy_flags(tensor),
           .offset = 0,
           .sizes = tensor.sizes(),
           .strides = tensor.strides()};
@@ -240,7 +247,8 @@ class Description {
   uint32_t count_ = 0;
 };
 
-// A tensor that the operator has resized, or put together anew, and which
+// A tensor that the operator has resized, given other strides or put together
+// anew, and which
 // argument it is.
 struct Resized {
   int64_t argument;
@@ -257,9 +265,10 @@ class WrittenArguments {
       if (!arguments[i].isTensor()) continue;
       const at::Tensor& tensor = arguments[i].toTensor();
       if (!tensor.defined()) continue;
-      Before before{{static_cast<int64_t>(i), tensor}, {}, {}};
+      Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
       if (is_plain(tensor)) {
         before.sizes = tensor.sizes().vec();
+        before.strides = tensor.strides().vec();
       } else {
         before.parts = take_apart(tensor);
       }
@@ -274,7 +283,8 @@ class WrittenArguments {
       const bool is_same =
           before.parts.has_value()
               ? are_same(*before.parts, *take_apart(tensor))
-              : tensor.sizes() == at::IntArrayRef(before.sizes);
+              : tensor.sizes() == at::IntArrayRef(before.sizes) &&
+                    tensor.strides() == at::IntArrayRef(before.strides);
       if (!is_same) result.push_back(before.now);
     }
     return result;
@@ -284,6 +294,7 @@ class WrittenArguments {
   struct Before {
     Resized now;
     std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
     std::optional<Parts> parts;  // of a composite
   };
   std::vector<Before> before_;
@@ -358,28 +369,45 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 
+orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
+                       record::Reader& reader) {
+  if (call.is_direct()) {
+    const auto release = c10::make_scope_exit([&] { call.release(); });
+    call.run_direct();
+    return orSuccess;
+  }
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
+  const auto release = c10::make_scope_exit([&] {
+    stack.clear();
+    call.release();
+  });
+  return run_placed(op, decoder, reader, stack);
+}
+
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
+  std::optional<NoWarnings> no_warnings;
+  if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
+    no_warnings.emplace();
+  }
   Decoder decoder(ctx, reader, /*resizable=*/keep);
   if (keep) return run_kept(ctx, op, decoder, reader);
+  PreparedCall* const prepared = PreparedCall::find(reader);
+  if (prepared != nullptr && prepared->bind(ctx, reader)) {
+    return run_prepared(op, *prepared, decoder, reader);
+  }
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
-  PreparedCall* const prepared = PreparedCall::find(reader);
-  if (prepared != nullptr && prepared->push_arguments(ctx, reader, stack)) {
-    const auto release = c10::make_scope_exit([&] {
-      stack.clear();
-      prepared->release();
-    });
-    return run_placed(op, decoder, reader, stack);
-  }
   const record::Reader from_start = reader;
   decoder.push_arguments(stack);
   check_count(op, stack);
-  PreparedCall::keep(from_start, stack);
+  PreparedCall::keep(from_start, stack, op.direct.get());
   return run_placed(op, decoder, reader, stack);
 }
 

@@ -102,9 +102,10 @@ enum TensorFlags : uint8_t {
   kNegative = 2,
   kWrappedNumber = 4,
   kReadOnly = 8,  // the operator does not write it
+  kSame = 16,     // not a second tensor: the earlier one that looks like it
 };
 inline constexpr uint8_t kAllTensorFlags =
-    kConjugate | kNegative | kWrappedNumber | kReadOnly;
+    kConjugate | kNegative | kWrappedNumber | kReadOnly | kSame;
 
 // How the values of an operator (floats, host values, generators) are kept: in
 // the arguments, where they are part of the key, or behind them, where the key
@@ -112,12 +113,13 @@ inline constexpr uint8_t kAllTensorFlags =
 enum RecordFlags : uint16_t {
   kValuesApart = 1,
   kKeepOutputs = 2,  // no outputs are prepared: keep them and tell about them
+  kQuiet = 4,        // the host has given the operator's warnings already
   // A gradient will be asked for: some kernels for composites keep what it
   // needs.
-  kNeedsGradient = 4,
+  kNeedsGradient = 8,
 };
 inline constexpr uint16_t kAllRecordFlags =
-    kValuesApart | kKeepOutputs | kNeedsGradient;
+    kValuesApart | kKeepOutputs | kQuiet | kNeedsGradient;
 
 // The first words of a record. After it, in this order: `argument_words` of
 // arguments, `value_words` of values, `offset_words` of offsets (in elements,

@@ -111,8 +111,7 @@ bool Reader::open() {
   if (!take(&rest, kHeaderWords, &part)) return false;
   std::memcpy(&header_, part.data(), sizeof header_);
   if (header_.magic != kMagic || header_.version != kVersion ||
-      (header_.flags & ~kAllRecordFlags) != 0 ||
-      !is_consistent(header_)) {
+      (header_.flags & ~kAllRecordFlags) != 0 || !is_consistent(header_)) {
     return false;
   }
   std::span<const Word> name;

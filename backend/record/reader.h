@@ -57,10 +57,14 @@ class Reader {
     return {storages_[2 * size_t{index}], storages_[2 * size_t{index} + 1]};
   }
 
-  // The words of the arguments and of their tensors' offsets, before anything
-  // was read.
+  // The words of the arguments, of their values where those are apart, and of
+  // their tensors' offsets, before anything was read.
   std::span<const Word> argument_words() const { return arguments_; }
+  std::span<const Word> value_words() const { return values_; }
   std::span<const Word> offset_words() const { return offsets_; }
+  // The same of the outputs.
+  std::span<const Word> output_words() const { return outputs_; }
+  std::span<const Word> output_offset_words() const { return output_offsets_; }
 
   // The next argument, or, after the head of a list of arguments, its next
   // element, which belongs into such a list and is no list itself; or, after

@@ -1,7 +1,6 @@
 #include "backend/aten/engine.h"
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -167,19 +166,6 @@ void resize_outputs(const record::CallMetadata& metadata,
   }
 }
 
-// Whether the operator gives the same if its outputs have their sizes before it
-// runs. One in place reads the old values too; and some treat an output without
-// elements as one that the caller has left to them.
-bool can_resize_first(const OperatorInfo& info,
-                      const record::CallMetadata& metadata) {
-  const auto& arguments = info.op.schema().arguments();
-  return std::ranges::all_of(metadata.resizes,
-                             [&](const record::CallMetadata::Resize& resize) {
-                               return arguments[resize.argument].is_out() &&
-                                      c10::multiply_integers(resize.sizes) != 0;
-                             });
-}
-
 // The results of a synchronous run, as its reply tells them.
 struct Reply {
   uint64_t token = 0;
@@ -326,7 +312,8 @@ Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
       info.id, context_of(encoder.writer(), settings), encoder.writer().key());
   if (C10_LIKELY(metadata != nullptr)) return metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
-  if (inferred != nullptr && is_checked(info, encoder, settings)) {
+  if (inferred != nullptr && is_checked(info, encoder, settings) &&
+      !leaves_empty_out(info, *inferred, arguments)) {
     metadata = inferred;
   } else {
     metadata = rehearse(info, arguments);

@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
+#include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <string>
@@ -185,6 +187,36 @@ std::shared_ptr<const record::CallMetadata> rehearse(
                ? nullptr
                : std::make_shared<record::CallMetadata>();
   }
+}
+
+bool can_resize_first(const OperatorInfo& info,
+                      const record::CallMetadata& metadata) {
+  const auto& arguments = info.op.schema().arguments();
+  return std::ranges::all_of(metadata.resizes,
+                             [&](const record::CallMetadata::Resize& resize) {
+                               return arguments[resize.argument].is_out() &&
+                                      c10::multiply_integers(resize.sizes) != 0;
+                             });
+}
+
+bool leaves_empty_out(const OperatorInfo& info,
+                      const record::CallMetadata& metadata,
+                      std::span<const c10::IValue> arguments) {
+  if (!info.has_out) return false;
+  const auto is_empty = [](const record::CallMetadata::Resize& resize) {
+    return c10::multiply_integers(resize.sizes) == 0;
+  };
+  if (!metadata.resizes.empty()) {
+    return std::ranges::any_of(metadata.resizes, is_empty);
+  }
+  const auto& schema = info.op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema[i].is_out() && arguments[i].isTensor() &&
+        arguments[i].toTensor().numel() == 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace torch_openreg

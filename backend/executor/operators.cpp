@@ -358,8 +358,8 @@ void check_count(const Operator& op, const torch::jit::Stack& stack) {
   }
 }
 
-orError_t run_kept(orKernelContext* ctx, const Operator& op,
-                   record::Reader& reader) {
+orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
+  const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
@@ -370,13 +370,14 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op,
   return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 
-orError_t run_prepared(orKernelContext* ctx, const Operator& op,
-                       PreparedCall& call, record::Reader& reader) {
+orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
+                       record::Reader& reader) {
   if (call.is_direct()) {
     const auto release = c10::make_scope_exit([&] { call.release(); });
     call.run_direct();
     return orSuccess;
   }
+  const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
@@ -391,18 +392,18 @@ orError_t run_prepared(orKernelContext* ctx, const Operator& op,
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
-  const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   std::optional<NoWarnings> no_warnings;
   if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
     no_warnings.emplace();
   }
-  if (keep) return run_kept(ctx, op, reader);
+  if (keep) return run_kept(ctx, reader);
   PreparedCall* const prepared = PreparedCall::find(reader);
   if (prepared != nullptr && prepared->bind(ctx, reader)) {
-    return run_prepared(ctx, op, *prepared, reader);
+    return run_prepared(ctx, *prepared, reader);
   }
+  const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);

@@ -2,8 +2,13 @@
 // the guard; here is what they cannot answer.
 #include <torch/csrc/Event.h>
 
+#include <algorithm>
+
+#include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "bindings/module.h"
+#include "openreg/module.h"
+#include "openreg/testing.h"
 
 namespace torch_openreg::bindings {
 
@@ -37,6 +42,18 @@ double elapsed_time(py::handle start, py::handle end) {
   return to_event(start).elapsedTime(to_event(end));
 }
 
+// Queues a kernel on the current stream that computes for that long.
+void keep_busy(int64_t nanoseconds) {
+  orModule_t module = nullptr;
+  orFunction_t busy = nullptr;
+  OPENREG_CHECK(orModuleGetBuiltin(&module));
+  OPENREG_CHECK(orModuleGetFunction(&busy, module, "busy"));
+  const orTestingBusyArgs arguments{
+      static_cast<uint64_t>(std::max<int64_t>(nanoseconds, 0))};
+  OPENREG_CHECK(orLaunchKernel(busy, &arguments, sizeof(arguments),
+                               getCurrentOpenRegStream().handle()));
+}
+
 }  // namespace
 
 OpenRegStream unpack_stream(const PackedStream& packed) {
@@ -63,6 +80,7 @@ void bind_stream(py::module_& module) {
                return unpack_stream(packed).priority();
              }));
   module.def("_event_elapsed_time", wrap_pybind_function(elapsed_time));
+  module.def("_keep_busy", wrap_pybind_function_no_gil(keep_busy));
   module.def("_stream_priority_range", wrap_pybind_function([] {
                const auto [least, greatest] = stream_priority_range();
                return std::make_pair(least, greatest);

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import has_torch_function_unary
 
+from torch_openreg import _testing
 from torch_openreg.openreg.engine import _wait_for_queued_work
 
 _T = TypeVar("_T")
@@ -47,6 +48,25 @@ def _patch_is_shared() -> None:
         return self.device.type == "openreg" or original(self)
 
     torch.UntypedStorage.is_shared = is_shared  # type: ignore[method-assign]
+
+
+def _patch_byteswap() -> None:
+    """Let ``byteswap`` of a device storage swap a copy and bring it back.
+
+    PyTorch swaps where the pointer points to, which only the host's memory allows.
+    """
+    original: Any = torch.UntypedStorage.byteswap
+
+    @wraps(original)
+    def byteswap(self: Any, dtype: torch.dtype) -> None:
+        if self.device.type != "openreg":
+            original(self, dtype)
+            return
+        on_host = self.cpu()
+        original(on_host, dtype)
+        self.copy_(on_host, False)
+
+    torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign]
 
 
 # Settings of the whole process that the CPU's kernels read while they run.
@@ -96,4 +116,6 @@ def apply() -> None:
     """Apply every patch. Call it once."""
     _patch_dlpack_device()
     _patch_is_shared()
+    _patch_byteswap()
     _patch_setters()
+    _testing.apply()

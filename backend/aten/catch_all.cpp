@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/aten/engine.h"
@@ -39,10 +40,82 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
-bool is_view(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
-    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+bool is_foreach(const c10::OperatorHandle& op) {
+  return op.operator_name().name.starts_with("aten::_foreach_");
+}
+
+// The same for an operator that writes lists of tensors. PyTorch leaves it to
+// such a kernel to tell autograd that they have changed, by their versions; the
+// CPU's does so by calling the operator of one tensor for each.
+class ListWriter final : public c10::OperatorKernel {
+ public:
+  explicit ListWriter(const c10::OperatorHandle& op) : info_(op) {}
+  void operator()(const c10::OperatorHandle& /*op*/,
+                  c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+    const size_t first = stack->size() - info_.written.size();
+    c10::SmallVector<c10::IValue, 2> lists;
+    for (size_t i = 0; i < info_.written.size(); ++i) {
+      if (info_.written[i]) lists.push_back((*stack)[first + i]);
+    }
+    run_operator(info_, stack);
+    for (const c10::IValue& list : lists) {
+      for (const c10::IValue& element : list.toListRef()) {
+        element.toTensor().unsafeGetTensorImpl()->bump_version();
+      }
+    }
+  }
+
+ private:
+  const OperatorInfo info_;
+};
+
+// The same for the arguments that most small operators have: the dispatcher
+// calls it without boxing them.
+template <typename... Types>
+class UnboxedCatchAll final : public c10::OperatorKernel {
+ public:
+  explicit UnboxedCatchAll(const c10::OperatorHandle& op) : info_(op) {}
+  // Whether the operator always gives one new tensor, which the host can make.
+  bool is_suitable() const {
+    return info_.is_carryable && info_.gives_one_tensor &&
+           !info_.is_synchronous;
+  }
+  at::Tensor operator()(Types... arguments) {
+    const auto box = [&](torch::jit::Stack& stack) {
+      torch::jit::push(stack, arguments...);
+    };
+    Encoder encoder(info_);
+    if (C10_LIKELY(encoder.encode_unboxed(arguments...))) {
+      return run_encoded(info_, encoder, box);
+    }
+    torch::jit::Stack stack;
+    box(stack);
+    run_operator(info_, &stack);
+    return std::move(stack.back()).toTensor();
+  }
+
+ private:
+  const OperatorInfo info_;
+};
+
+c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
+  c10::KernelFunction kernel;
+  visit_common_signatures([&]<typename... Types>() {
+    if (!takes<Types...>(op.schema())) return false;
+    using Kernel = UnboxedCatchAll<Types...>;
+    auto functor = std::make_unique<Kernel>(op);
+    if (!functor->is_suitable()) return false;
+    kernel = c10::KernelFunction::makeFromUnboxedFunctor<
+        /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
+    return true;
   });
+  if (kernel.isValid()) return kernel;
+  if (is_foreach(op) && op.schema().is_mutable()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(
+        std::make_unique<ListWriter>(op));
+  }
+  return c10::KernelFunction::makeFromBoxedFunctor(
+      std::make_unique<CatchAll>(op));
 }
 
 // An operator in place that PyTorch takes apart into others, which get the
@@ -65,10 +138,16 @@ bool is_wanted(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         name.starts_with("aten::_foreach_") || is_taken_apart_in_place(op);
+         is_foreach(op) || is_taken_apart_in_place(op);
 }
 
 }  // namespace
+
+bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
+    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+  });
+}
 
 void register_catch_all() {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -76,11 +155,9 @@ void register_catch_all() {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
     if (!op.has_value() || !is_wanted(*op)) continue;
-    handles.push_back(
-        dispatcher.registerImpl(name, kKey,
-                                c10::KernelFunction::makeFromBoxedFunctor(
-                                    std::make_unique<CatchAll>(*op)),
-                                std::nullopt, nullptr, "OpenReg's catch-all"));
+    handles.push_back(dispatcher.registerImpl(name, kKey, make_kernel(*op),
+                                              std::nullopt, nullptr,
+                                              "OpenReg's catch-all"));
   }
 }
 

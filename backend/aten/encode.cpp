@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/aten/layouts/registration.h"
+#include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
@@ -15,13 +17,6 @@ namespace torch_openreg {
 namespace {
 
 constexpr int64_t kMaxDimensions = record::kMaxDimensions;
-
-// A tensor that is nothing but a storage and strides.
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
-         !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
-}
 
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
   uint8_t flags = lazy_flags(tensor);
@@ -54,17 +49,23 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
     const at::ArrayRef<c10::IValue> candidates =
         is_list ? value.toListRef() : at::ArrayRef<c10::IValue>(value);
     for (const c10::IValue& candidate : candidates) {
-      if (!candidate.isTensor() || !is_ours(candidate.toTensor())) continue;
-      device_ = candidate.toTensor().device().index();
-      return true;
+      if (candidate.isTensor() && find_device(candidate.toTensor()))
+        return true;
     }
   }
   for (const c10::IValue& value : arguments) {
     if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
+    register_layouts();
     device_ = resolve_device(value.toDevice().index());
     return true;
   }
   return false;
+}
+
+bool Encoder::find_device(const at::Tensor& tensor) {
+  if (!is_ours(tensor)) return false;
+  device_ = tensor.device().index();
+  return true;
 }
 
 bool Encoder::is_host_index(const at::Tensor& tensor) const {
@@ -110,7 +111,8 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
     return add_host_tensor(tensor);
   }
   if (tensor.device().index() != device_) refuse(tensor);
-  if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
+  if (C10_UNLIKELY(!is_plain(tensor))) return add_composite(tensor, is_written);
+  if (tensor.dim() > kMaxDimensions) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   // A lazy copy is made real only by who writes.
@@ -128,6 +130,15 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
                      number);
   largest_ = std::max(largest_, tensor.nbytes());
   return true;
+}
+
+bool Encoder::add_composite(const at::Tensor& tensor, bool is_written) {
+  const auto parts = take_apart(tensor);
+  if (!parts.has_value()) return false;
+  has_composites_ = true;
+  return write_parts(*parts, writer_, [&](const at::Tensor& part) {
+    return is_plain(part) && add_tensor(part, is_written);
+  });
 }
 
 bool Encoder::add_list(c10::IValue& value, size_t index) {
@@ -191,6 +202,21 @@ void Encoder::add_generator(const c10::IValue& value) {
   writer_.add_generator(
       static_cast<OpenRegGeneratorImpl*>(given.unsafeGetGeneratorImpl())
           ->prepare_draw(device_));
+}
+
+bool Encoder::add(const at::Scalar& number) {
+  switch (number.type()) {
+    case c10::ScalarType::Long:
+      if (number.isSymbolic()) return false;
+      writer_.add_int(number.toLong());
+      return true;
+    case c10::ScalarType::Double:
+      if (number.isSymbolic()) return false;
+      writer_.add_float(number.toDouble());
+      return true;
+    default:
+      return write_scalar(number, writer_);
+  }
 }
 
 bool Encoder::add(c10::IValue& value, size_t index) {

@@ -1,11 +1,14 @@
 // Runs operators on the device: one call, one launch record.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cstdint>
 #include <span>
 
+#include "backend/aten/encode.h"
 #include "backend/aten/operator_info.h"
 #include "backend/export.h"
 #include "backend/record/metadata_cache.h"
@@ -28,6 +31,12 @@ namespace torch_openreg {
 
 // Takes the arguments from the stack and leaves the results. Thread-safe.
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
+
+// The same for an operator of one new tensor whose arguments were encoded: runs
+// it and returns the tensor. `box` pushes the arguments; it is used only if the
+// call is of a new kind. Thread-safe.
+at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
+                       c10::function_ref<void(torch::jit::Stack&)> box);
 
 // Launches an operator whose results are all arguments that it writes and that
 // have their final size. The host never waits. Thread-safe.

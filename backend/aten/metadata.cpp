@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
@@ -16,11 +17,26 @@
 
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
+#include "backend/executor/warnings.h"
 
 namespace torch_openreg {
 
 namespace {
+
+bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor);
+}
+
+// Whether a result is more than a storage and strides.
+bool has_composites(const torch::jit::Stack& results) {
+  return std::ranges::any_of(results, [](const c10::IValue& result) {
+    if (result.isTensor()) return is_composite(result.toTensor());
+    return result.isTensorList() &&
+           std::ranges::any_of(result.toTensorVector(), is_composite);
+  });
+}
 
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
@@ -79,6 +95,7 @@ std::shared_ptr<const record::CallMetadata> try_out(
     const CleanDispatch clean;
     call(&stack);
   }
+  if (has_composites(stack)) return nullptr;
   const auto metadata = read_results(info, stack);
   read_resizes(info, arguments, taken, *metadata);
   return metadata;
@@ -116,6 +133,7 @@ std::shared_ptr<const record::CallMetadata> rehearse_on(
 std::shared_ptr<const record::CallMetadata> try_on_ones(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   try {
+    const NoWarnings no_warnings;  // those of the zeros are kept
     return rehearse_on(info, arguments, /*ones=*/true);
   } catch (const std::exception&) {
     return nullptr;
@@ -131,6 +149,22 @@ bool may_be_the_datas_fault(const OperatorInfo& info) {
     return true;
   } catch (const c10::Error&) {
     return false;
+  }
+}
+
+std::shared_ptr<const record::CallMetadata> rehearse_on_any(
+    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+  try {
+    return rehearse_on(info, arguments, /*ones=*/false);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  } catch (const c10::Error&) {
+    // Zeros are good indices, but bad divisors.
+    if (auto metadata = try_on_ones(info, arguments)) return metadata;
+    if (!may_be_the_datas_fault(info)) throw;
+    return info.returns_new || info.has_out
+               ? nullptr
+               : std::make_shared<record::CallMetadata>();
   }
 }
 
@@ -154,13 +188,15 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
+  const CollectedWarnings warnings;
   try {
-    return try_out(info, arguments, c10::DeviceType::Meta, /*ones=*/false,
-                   [&](torch::jit::Stack* stack) {
-                     info.meta->callBoxed(
-                         info.op, c10::DispatchKeySet(c10::DispatchKey::Meta),
-                         stack);
-                   });
+    const auto metadata = try_out(
+        info, arguments, c10::DeviceType::Meta, /*ones=*/false,
+        [&](torch::jit::Stack* stack) {
+          info.meta->callBoxed(
+              info.op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+        });
+    return warnings.empty() ? metadata : nullptr;
   } catch (const c10::NotImplementedError&) {
     info.is_meta_usable.store(false, std::memory_order_relaxed);
     return nullptr;
@@ -173,20 +209,26 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
 }
 
 std::shared_ptr<const record::CallMetadata> rehearse(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    bool* has_warned) {
   const at::DisableRecordFunctionGuard no_profiling;
+  std::vector<c10::Warning> warnings;
+  const auto give = [&] {
+    *has_warned = !warnings.empty();
+    for (const c10::Warning& warning : warnings) c10::warn(warning);
+  };
+  std::shared_ptr<const record::CallMetadata> metadata;
   try {
-    return rehearse_on(info, arguments, /*ones=*/false);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  } catch (const c10::Error&) {
-    // Zeros are good indices, but bad divisors.
-    if (auto metadata = try_on_ones(info, arguments)) return metadata;
-    if (!may_be_the_datas_fault(info)) throw;
-    return info.returns_new || info.has_out
-               ? nullptr
-               : std::make_shared<record::CallMetadata>();
+    CollectedWarnings collected;
+    const auto take =
+        c10::make_scope_exit([&] { warnings = collected.take(); });
+    metadata = rehearse_on_any(info, arguments);
+  } catch (...) {
+    give();
+    throw;
   }
+  if (metadata != nullptr) give();
+  return metadata;
 }
 
 bool can_resize_first(const OperatorInfo& info,

@@ -12,8 +12,9 @@
 namespace torch_openreg {
 
 // Asks PyTorch's Meta kernel, which is quick, but checks other things than the
-// operator itself. Null if there is none in C++ or it cannot tell. Throws
-// PyTorch's error for tensors on several devices, with the name of `device`.
+// operator itself. Null if there is none in C++, if it cannot tell, or if it
+// warns, which is for the operator itself to do. Throws PyTorch's error for
+// tensors on several devices, with the name of `device`.
 std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device);
@@ -21,9 +22,11 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
 // Runs the operator on the host, on zeros in the place of the data, or on ones
 // if it refuses those. Throws what it throws for bad arguments. Null if only
 // the data can tell whether the call is good, or if it is too large to be run
-// twice.
+// twice. Gives the warnings that the operator gives, unless the result is null,
+// and says whether there were any.
 std::shared_ptr<const record::CallMetadata> rehearse(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments);
+    const OperatorInfo& info, std::span<const c10::IValue> arguments,
+    bool* has_warned);
 
 // The words for an output like this; `flags` as lazy_flags has them.
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,

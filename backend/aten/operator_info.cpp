@@ -22,15 +22,13 @@ bool contains(const std::array<std::string_view, N>& names,
 }
 
 // Operators whose results' sizes depend on data although no tag says so.
-constexpr std::array<std::string_view, 8> kDataDependent = {
-    "aten::_to_sparse",
-    "aten::_to_sparse_csr",
-    "aten::_to_sparse_csc",
-    "aten::_to_sparse_bsr",
-    "aten::_to_sparse_bsc",
+constexpr std::array<std::string_view, 9> kDataDependent = {
+    "aten::_to_sparse", "aten::_to_sparse_csr", "aten::_to_sparse_csc",
+    "aten::_to_sparse_bsr", "aten::_to_sparse_bsc",
     "aten::quantize_per_tensor_dynamic",
-    "aten::_padded_dense_to_jagged_forward",
-    "aten::_nested_tensor_from_mask"};
+    "aten::_padded_dense_to_jagged_forward", "aten::_nested_tensor_from_mask",
+    // Who asks for a check waits for its answer.
+    "aten::_validate_compressed_sparse_indices"};
 
 // Parts of the names of operators that refuse some data, zeros perhaps, and not
 // by a LinAlgError.
@@ -143,9 +141,13 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   for (const c10::Argument& returned : schema.returns()) {
     aliased.push_back(aliased_argument(schema, returned));
     returns_new = returns_new || aliased.back() < 0;
+    is_carryable = is_carryable && is_carryable_type(*returned.type());
     // Foreach operators in place return nothing; others return tensors.
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
+  gives_one_tensor =
+      aliased.size() == 1 && returns_new &&
+      schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
   is_carryable = is_carryable && !schema.is_vararg() && !schema.is_varret();
   may_refuse_data =
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {
@@ -164,7 +166,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
 
 // Indexing is tagged, but only a mask makes it data-dependent.
 bool OperatorInfo::needs_data(std::span<const c10::IValue> arguments) const {
-  if (is_synchronous) return true;
+  if (is_synchronous || gives_composites.load(std::memory_order_relaxed)) {
+    return true;
+  }
   if (!takes_host_indices || !op.hasTag(at::Tag::dynamic_output_shape)) {
     return false;
   }

@@ -1,6 +1,7 @@
 #include "backend/aten/stand_ins.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <cstdlib>
@@ -24,6 +25,17 @@ c10::DataPtr zeros(size_t bytes) {
 c10::DispatchKey key_of(c10::DeviceType where) {
   return where == c10::DeviceType::Meta ? c10::DispatchKey::Meta
                                         : c10::DispatchKey::CPU;
+}
+
+// A kernel would read, or write, what is not there.
+void check_extent(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const size_t needed = at::detail::computeStorageNbytes(
+      tensor.sizes(), tensor.strides(), tensor.itemsize(),
+      static_cast<size_t>(tensor.storage_offset()));
+  TORCH_CHECK(needed <= tensor.storage().nbytes(), "a tensor of sizes ",
+              tensor.sizes(), " needs ", needed,
+              " bytes, and its storage has only ", tensor.storage().nbytes());
 }
 
 }  // namespace
@@ -61,6 +73,7 @@ at::Tensor StandIns::convert(const at::Tensor& tensor) {
 }
 
 at::Tensor StandIns::make(const at::Tensor& tensor) {
+  check_extent(tensor);
   at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage(tensor.storage())),
       c10::DispatchKeySet(key_of(where_)), tensor.dtype());

@@ -74,7 +74,9 @@ void* Decoder::data_of(const record::TensorView& view) {
 
 at::Tensor Decoder::tensor(const record::TensorView& view) {
   const c10::ScalarType dtype = dtype_of(view.dtype);
-  if (!reader_.fits(view, c10::elementSize(dtype))) malformed("extent");
+  if (!reader_.fits(view, c10::elementSize(dtype))) {
+    malformed("a tensor reaches beyond its storage");
+  }
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage(view.storage)),
       c10::DispatchKeySet(c10::DispatchKey::CPU),
@@ -117,12 +119,35 @@ at::Tensor Decoder::next_tensor() {
       return argument_tensor(argument.tensor);
     case Tag::kHostValue:
       return host_value(argument);
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kUndefined:
     case Tag::kNone:
       return {};
     default:
       malformed("element of a tensor list");
   }
+}
+
+// Kernels ask whether their result is one of their arguments: what has the same
+// parts is one tensor.
+at::Tensor Decoder::composite(record::Composite kind) {
+  auto parts = read_parts(kind, reader_, [this](const Argument& part) {
+    return tensor(part.tensor);
+  });
+  if (!parts.has_value()) malformed("part of a composite");
+  for (const auto& [known, tensor] : composites_) {
+    if (are_same(known, *parts)) return tensor;
+  }
+  check_shapes(*parts);
+  at::Tensor tensor = put_together(*parts);
+  const bool needs_gradient =
+      (reader_.header().flags & record::kNeedsGradient) != 0;
+  if (needs_gradient && (tensor.is_floating_point() || tensor.is_complex())) {
+    tensor.set_requires_grad(true);
+  }
+  composites_.emplace_back(*std::move(parts), tensor);
+  return tensor;
 }
 
 c10::IValue Decoder::tensor_list(uint32_t length) {
@@ -163,6 +188,8 @@ c10::IValue Decoder::value(const Argument& argument) {
       return argument_tensor(argument.tensor);
     case Tag::kUndefined:
       return at::Tensor();
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kHostValue:
       return host_value(argument);
     case Tag::kString:

@@ -5,6 +5,10 @@
 #include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
+#include <utility>
+#include <vector>
+
+#include "backend/executor/composites.h"
 #include "backend/record/reader.h"
 #include "openreg/kernel.h"
 
@@ -32,6 +36,10 @@ class Decoder {
   // Where an output goes: its storage, which it starts and which holds it.
   void* data_of(const record::TensorView& view);
 
+  // Whether an argument was a composite: its kernel is not among those of
+  // dense tensors.
+  bool has_composites() const { return !composites_.empty(); }
+
  private:
   struct Slot {
     void* data = nullptr;
@@ -44,6 +52,7 @@ class Decoder {
   at::Tensor argument_tensor(const record::TensorView& view);
   c10::IValue value(const record::Argument& argument);
   at::Tensor next_tensor();
+  at::Tensor composite(record::Composite kind);
   c10::IValue tensor_list(uint32_t length);
   c10::IValue optional_tensor_list(uint32_t length);
   c10::IValue scalar_list(uint32_t length);
@@ -53,7 +62,8 @@ class Decoder {
   record::Reader& reader_;
   const bool resizable_;
   c10::SmallVector<Slot, 8> storages_;
-  c10::SmallVector<at::Tensor, 8> tensors_;  // of arguments
+  c10::SmallVector<at::Tensor, 8> tensors_;               // of arguments
+  std::vector<std::pair<Parts, at::Tensor>> composites_;  // so far
 };
 
 // The driver has been told.

@@ -1,5 +1,6 @@
 #include "backend/executor/operators.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
@@ -7,10 +8,12 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
+#include "backend/executor/composites.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/lazy_flags.h"
@@ -18,6 +21,7 @@
 #include "backend/executor/prepared_call.h"
 #include "backend/executor/scalars.h"
 #include "backend/executor/schema.h"
+#include "backend/executor/warnings.h"
 #include "backend/record/writer.h"
 
 namespace torch_openreg {
@@ -29,7 +33,10 @@ using TensorVector = c10::SmallVector<at::Tensor, 4>;
 // What the executor needs to know about an operator, found once. Immutable.
 struct Operator {
   explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
-      : handle(op), id(op_id), argument_count(op.schema().arguments().size()) {
+      : handle(op),
+        id(op_id),
+        argument_count(op.schema().arguments().size()),
+        direct(DirectCall::find(op)) {
     for (const c10::Argument& returned : op.schema().returns()) {
       returns_new.push_back(!is_written(returned));
     }
@@ -38,7 +45,8 @@ struct Operator {
   const c10::OperatorHandle handle;
   const uint64_t id;
   const size_t argument_count;
-  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
+  const std::unique_ptr<const DirectCall> direct;  // or null
+  c10::SmallVector<bool, 8> returns_new;           // or an argument, by return
 };
 
 // Looks the name up. Operators stay known for ever. Thread-safe.
@@ -188,26 +196,59 @@ record::TensorShape shape_of(const at::Tensor& tensor) {
           .strides = tensor.strides()};
 }
 
-// One result as an argument of a record.
-void describe(const c10::IValue& value, record::Writer& writer) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (tensor.defined()) {
-      writer.add_tensor(shape_of(tensor), 0);
-    } else {
-      writer.add_undefined();
-    }
-  } else if (value.isTensorList()) {
-    const auto list = value.toTensorVector();
-    writer.begin_list(record::Tag::kTensorList, list.size());
-    for (const at::Tensor& tensor : list) describe(tensor, writer);
-  } else {
-    TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer),
-                                "a result of type ", value.tagKind());
+// Describes results as arguments of a record, and collects the plain tensors
+// that they are made of, in the order in which the host meets them.
+class Description {
+ public:
+  explicit Description(record::Writer& writer) : writer_(writer) {
+    writer_.add_storage(0, 0);
   }
-}
 
-// A tensor that the operator has resized or given other strides, and which
+  void add(const c10::IValue& value) {
+    ++count_;
+    if (value.isTensor()) {
+      add_tensor(value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorVector();
+      writer_.begin_list(record::Tag::kTensorList, list.size());
+      for (const at::Tensor& tensor : list) add_tensor(tensor);
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer_),
+                                  "a result of type ", value.tagKind());
+    }
+  }
+
+  uint32_t count() const { return count_; }
+  TensorVector take_tensors() { return std::move(tensors_); }
+
+ private:
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return writer_.add_undefined();
+    if (is_plain(tensor)) return add_plain(tensor);
+    const auto parts = take_apart(tensor);
+    TORCH_CHECK_NOT_IMPLEMENTED(parts.has_value(), "a result of layout ",
+                                tensor.layout());
+    write_parts(*parts, writer_, [this](const at::Tensor& part) {
+      // Elements that share a place could not be copied to another one.
+      add_plain(at::has_internal_overlap(part) == at::MemOverlap::Yes
+                    ? part.contiguous()
+                    : part);
+      return true;
+    });
+  }
+
+  void add_plain(const at::Tensor& tensor) {
+    writer_.add_tensor(shape_of(tensor), 0);
+    tensors_.push_back(tensor);
+  }
+
+  record::Writer& writer_;
+  TensorVector tensors_;
+  uint32_t count_ = 0;
+};
+
+// A tensor that the operator has resized, given other strides or put together
+// anew, and which
 // argument it is.
 struct Resized {
   int64_t argument;
@@ -224,28 +265,39 @@ class WrittenArguments {
       if (!arguments[i].isTensor()) continue;
       const at::Tensor& tensor = arguments[i].toTensor();
       if (!tensor.defined()) continue;
-      before_.push_back({static_cast<int64_t>(i), tensor});
-      sizes_.push_back(tensor.sizes().vec());
-      strides_.push_back(tensor.strides().vec());
+      Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
+      if (is_plain(tensor)) {
+        before.sizes = tensor.sizes().vec();
+        before.strides = tensor.strides().vec();
+      } else {
+        before.parts = take_apart(tensor);
+      }
+      before_.push_back(std::move(before));
     }
   }
 
   std::vector<Resized> resized() const {
     std::vector<Resized> result;
-    for (size_t i = 0; i < before_.size(); ++i) {
-      const at::Tensor& tensor = before_[i].tensor;
-      if (tensor.sizes() != at::IntArrayRef(sizes_[i]) ||
-          tensor.strides() != at::IntArrayRef(strides_[i])) {
-        result.push_back(before_[i]);
-      }
+    for (const Before& before : before_) {
+      const at::Tensor& tensor = before.now.tensor;
+      const bool is_same =
+          before.parts.has_value()
+              ? are_same(*before.parts, *take_apart(tensor))
+              : tensor.sizes() == at::IntArrayRef(before.sizes) &&
+                    tensor.strides() == at::IntArrayRef(before.strides);
+      if (!is_same) result.push_back(before.now);
     }
     return result;
   }
 
  private:
-  std::vector<Resized> before_;
-  std::vector<std::vector<int64_t>> sizes_;
-  std::vector<std::vector<int64_t>> strides_;
+  struct Before {
+    Resized now;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    std::optional<Parts> parts;  // of a composite
+  };
+  std::vector<Before> before_;
 };
 
 // The reply is a record itself: its name is the operator's, its settings the
@@ -255,29 +307,27 @@ orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
                              const Operator& op, const torch::jit::Stack& stack,
                              const std::vector<Resized>& resized) {
   record::Writer writer(/*values_apart=*/false);
-  writer.add_storage(0, 0);
-  uint32_t count = 0;
+  Description description(writer);
   for (size_t i = 0; i < op.returns_new.size(); ++i) {
-    if (!op.returns_new[i]) continue;
-    describe(stack[i], writer);
-    ++count;
+    if (op.returns_new[i]) description.add(stack[i]);
   }
-  TensorVector tensors = new_tensors(op, stack);
   for (const Resized& argument : resized) {
-    writer.add_int(argument.argument);
-    describe(argument.tensor, writer);
-    tensors.push_back(argument.tensor);
-    count += 2;
+    description.add(argument.argument);
+    description.add(argument.tensor);
   }
+  TensorVector tensors = description.take_tensors();
   const uint64_t token =
       tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
   record::Words words;
-  writer.finish(reader.name(), reader.header().operator_id, token, 0, count,
-                &words);
+  writer.finish(reader.name(), reader.header().operator_id, token, 0,
+                description.count(), &words);
   return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
 }
 
-void call_cpu(const Operator& op, torch::jit::Stack& stack) {
+void call_cpu(const Operator& op, const Decoder& decoder,
+              torch::jit::Stack& stack) {
+  if (C10_UNLIKELY(decoder.has_composites()))
+    return op.handle.callBoxed(&stack);
   op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
@@ -293,7 +343,7 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
   // Results may lie in placements: they go before the scope ends, also when the
   // kernel fails.
   const auto clear = c10::make_scope_exit([&] { stack.clear(); });
-  call_cpu(op, stack);
+  call_cpu(op, decoder, stack);
   scope.close();
   settle_all(decoder, outputs, new_tensors(op, stack));
   stack.clear();
@@ -315,8 +365,25 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   decoder.push_arguments(stack);
   check_count(op, stack);
   const WrittenArguments written(op.handle.schema(), stack);
-  call_cpu(op, stack);
+  call_cpu(op, decoder, stack);
   return reply_with_results(ctx, reader, op, stack, written.resized());
+}
+
+orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
+                       record::Reader& reader) {
+  if (call.is_direct()) {
+    const auto release = c10::make_scope_exit([&] { call.release(); });
+    call.run_direct();
+    return orSuccess;
+  }
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
+  const auto release = c10::make_scope_exit([&] {
+    stack.clear();
+    call.release();
+  });
+  return run_placed(op, decoder, reader, stack);
 }
 
 }  // namespace
@@ -325,22 +392,22 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
+  std::optional<NoWarnings> no_warnings;
+  if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
+    no_warnings.emplace();
+  }
   Decoder decoder(ctx, reader, /*resizable=*/keep);
   if (keep) return run_kept(ctx, op, decoder, reader);
+  PreparedCall* const prepared = PreparedCall::find(reader);
+  if (prepared != nullptr && prepared->bind(ctx, reader)) {
+    return run_prepared(op, *prepared, decoder, reader);
+  }
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
-  PreparedCall* const prepared = PreparedCall::find(reader);
-  if (prepared != nullptr && prepared->push_arguments(ctx, reader, stack)) {
-    const auto release = c10::make_scope_exit([&] {
-      stack.clear();
-      prepared->release();
-    });
-    return run_placed(op, decoder, reader, stack);
-  }
   const record::Reader from_start = reader;
   decoder.push_arguments(stack);
   check_count(op, stack);
-  PreparedCall::keep(from_start, stack);
+  PreparedCall::keep(from_start, stack, op.direct.get());
   return run_placed(op, decoder, reader, stack);
 }
 

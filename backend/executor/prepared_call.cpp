@@ -1,13 +1,13 @@
 #include "backend/executor/prepared_call.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <memory>
 
 #include "backend/executor/decode.h"
+#include "backend/record/metadata_cache.h"
 
 namespace torch_openreg {
 
@@ -25,8 +25,7 @@ Kept& kept() {
 }
 
 bool is_small(const record::Reader& reader) {
-  return reader.argument_words().size() <= kMaxWords &&
-         reader.header().value_words == 0;
+  return reader.argument_words().size() <= kMaxWords;
 }
 
 // Whether it may be used again: no list, no text, no generator.
@@ -36,11 +35,8 @@ bool is_simple(const c10::IValue& argument) {
 }
 
 std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
-  uint64_t hash = reader.header().operator_id;
-  for (const record::Word word : reader.argument_words()) {
-    hash = std::rotl(hash, 7) + word;
-  }
-  hash *= 0x9e3779b97f4a7c15;
+  const uint64_t hash = record::MetadataCache::hash_of(
+      reader.header().operator_id, 0, reader.argument_words());
   return kept()[hash >> (64 - kKeptBits)];
 }
 
@@ -60,17 +56,20 @@ uint64_t extent_of(const record::TensorView& view) {
 PreparedCall* PreparedCall::find(const record::Reader& reader) {
   if (!is_small(reader)) return nullptr;
   PreparedCall* const call = slot_of(reader).get();
-  const bool fits = call != nullptr &&
-                    call->operator_id_ == reader.header().operator_id &&
-                    call->flags_ == reader.header().flags &&
-                    std::ranges::equal(call->words_, reader.argument_words());
+  const bool fits =
+      call != nullptr && call->operator_id_ == reader.header().operator_id &&
+      call->flags_ == reader.header().flags &&
+      std::ranges::equal(call->words_, reader.argument_words()) &&
+      std::ranges::equal(call->output_words_, reader.output_words());
   return fits ? call : nullptr;
 }
 
 void PreparedCall::keep(const record::Reader& reader,
-                        const torch::jit::Stack& arguments) {
+                        const torch::jit::Stack& arguments,
+                        const DirectCall* direct) {
   if (!is_small(reader) || !std::ranges::all_of(arguments, is_simple)) return;
   auto call = std::make_unique<PreparedCall>();
+  call->direct_ = direct;
   if (call->prepare(reader, arguments)) slot_of(reader) = std::move(call);
 }
 
@@ -78,31 +77,45 @@ bool PreparedCall::prepare(const record::Reader& reader,
                            const torch::jit::Stack& arguments) {
   operator_id_ = reader.header().operator_id;
   flags_ = reader.header().flags;
-  words_.assign(reader.argument_words().begin(), reader.argument_words().end());
+  const auto words = reader.argument_words();
+  words_.assign(words.begin(), words.end());
+  const auto outputs = reader.output_words();
+  output_words_.assign(outputs.begin(), outputs.end());
   arguments_ = arguments;
   record::Reader again = reader;
   record::Argument described;
   if (!again.open()) return false;
-  for (const c10::IValue& argument : arguments_) {
-    if (!again.next_argument(&described) || !bind(argument, described)) {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!again.next_argument(&described) || !prepare_argument(i, described)) {
       return false;
     }
   }
+  if (direct_ != nullptr) prepare_output(again);
   return true;
 }
 
-bool PreparedCall::bind(const c10::IValue& argument,
-                        const record::Argument& described) {
+bool PreparedCall::prepare_argument(size_t index,
+                                    const record::Argument& described) {
+  const bool is_apart = (flags_ & record::kValuesApart) != 0;
   switch (described.tag) {
     case record::Tag::kTensor:
-      if ((described.tensor.flags & record::kSame) != 0) return false;
-      return bind_tensor(argument.toTensor(), described.tensor);
+      add_tensor(arguments_[index].toTensor(), described.tensor);
+      return true;
+    case record::Tag::kHostValue:
+      if (is_apart) {
+        values_.push_back(
+            {index, arguments_[index].toTensor().unsafeGetTensorImpl()});
+      }
+      return is_apart;
+    case record::Tag::kFloat:
+      if (is_apart) values_.push_back({index, nullptr});
+      return true;
+    case record::Tag::kComplex:
+      return !is_apart;
     case record::Tag::kNone:
     case record::Tag::kUndefined:
     case record::Tag::kInt:
-    case record::Tag::kFloat:
     case record::Tag::kBool:
-    case record::Tag::kComplex:
     case record::Tag::kDevice:
       return true;
     default:
@@ -110,33 +123,80 @@ bool PreparedCall::bind(const c10::IValue& argument,
   }
 }
 
-bool PreparedCall::bind_tensor(const at::Tensor& tensor,
-                               const record::TensorView& view) {
+// Nothing to be done directly if there is no such output.
+void PreparedCall::prepare_output(record::Reader& reader) {
+  record::TensorView view;
+  if (reader.header().output_count != 1 || !reader.next_output(&view) ||
+      view.offset != 0 || view.flags != 0) {
+    direct_ = nullptr;
+    return;
+  }
+  out_ = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), 0,
+          c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)), nullptr,
+          /*resizable=*/false)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(view.dtype)));
+  out_.unsafeGetTensorImpl()->set_sizes_and_strides(
+      at::IntArrayRef(view.sizes), at::IntArrayRef(view.strides));
+  out_sizes_.assign(view.sizes.begin(), view.sizes.end());
+  add_tensor(out_, view);
+}
+
+void PreparedCall::add_tensor(const at::Tensor& tensor,
+                              const record::TensorView& view) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  c10::StorageImpl* const storage =
-      impl->unsafe_storage().unsafeGetStorageImpl();
   if (storages_.size() <= view.storage) {
     storages_.resize(view.storage + 1, {nullptr, 0});
   }
-  storages_[view.storage].impl = storage;
-  ++storages_[view.storage].users;
-  tensors_.push_back({impl, view.storage, extent_of(view)});
+  storages_[view.storage].impl = impl->unsafe_storage().unsafeGetStorageImpl();
+  const bool is_same = (view.flags & record::kSame) != 0;
+  if (!is_same) ++storages_[view.storage].users;
+  uint32_t users = 1;
+  for (BoundTensor& other : tensors_) {
+    if (other.impl == impl) users = ++other.users;
+  }
+  tensors_.push_back({impl, view.storage, extent_of(view), users, is_same});
+}
+
+bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
+                               const record::Reader& reader) {
+  uint64_t bytes = 0;
+  if (__builtin_add_overflow(offset, tensor.extent, &bytes) ||
+      __builtin_mul_overflow(bytes, tensor.impl->itemsize(), &bytes) ||
+      (tensor.extent != 0 && bytes > reader.storage(tensor.storage).bytes)) {
+    return false;
+  }
+  if (static_cast<uint64_t>(tensor.impl->storage_offset()) != offset) {
+    if (tensor.is_same) return false;
+    tensor.impl->set_storage_offset(static_cast<int64_t>(offset));
+  }
   return true;
 }
 
-bool PreparedCall::push_arguments(orKernelContext* ctx,
-                                  const record::Reader& reader,
-                                  torch::jit::Stack& stack) {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    const BoundTensor& tensor = tensors_[i];
-    const uint64_t offset = reader.offset_words()[i];
-    uint64_t bytes = 0;
-    if (__builtin_add_overflow(offset, tensor.extent, &bytes) ||
-        __builtin_mul_overflow(bytes, tensor.impl->itemsize(), &bytes) ||
-        (tensor.extent != 0 && bytes > reader.storage(tensor.storage).bytes)) {
-      return false;
+void PreparedCall::bind_values(std::span<const record::Word> words) {
+  for (const BoundValue& value : values_) {
+    if (value.impl == nullptr) {
+      arguments_[value.argument] = std::bit_cast<double>(words[0]);
+      words = words.subspan(1);
+    } else {
+      std::memcpy(value.impl->mutable_data(), words.data(),
+                  value.impl->itemsize());
+      words = words.subspan(2);
     }
-    tensor.impl->set_storage_offset(static_cast<int64_t>(offset));
+  }
+}
+
+bool PreparedCall::bind(orKernelContext* ctx, const record::Reader& reader) {
+  const std::span<const record::Word> offsets = reader.offset_words();
+  const size_t arguments = tensors_.size() - (is_direct() ? 1 : 0);
+  for (size_t i = 0; i < arguments; ++i) {
+    if (!bind_tensor(tensors_[i], offsets[i], reader)) return false;
+  }
+  if (is_direct() && (reader.output_offset_words()[0] != 0 ||
+                      !bind_tensor(tensors_.back(), 0, reader))) {
+    return false;
   }
   for (uint32_t i = 0; i < storages_.size(); ++i) {
     if (storages_[i].impl == nullptr) continue;
@@ -148,24 +208,41 @@ bool PreparedCall::push_arguments(orKernelContext* ctx,
         {view.bytes == 0 ? nullptr : data, c10::Device(c10::DeviceType::CPU)});
     storages_[i].impl->set_nbytes(view.bytes);
   }
-  stack.insert(stack.end(), arguments_.begin(), arguments_.end());
+  bind_values(reader.value_words());
   return true;
+}
+
+void PreparedCall::run_direct() {
+  direct_->call(arguments_, out_);
+  TORCH_INTERNAL_ASSERT(
+      has_output_as_expected(), "the host expected an output of ",
+      at::IntArrayRef(out_sizes_), ", and the kernel gave ", out_.sizes());
+}
+
+// An out= kernel resizes an output of another size, if it fits its storage.
+bool PreparedCall::has_output_as_expected() const {
+  return !is_direct() || out_.sizes() == at::IntArrayRef(out_sizes_);
 }
 
 bool PreparedCall::is_shared() const {
   const auto has_other_user = [](const BoundTensor& tensor) {
-    return c10::raw::intrusive_ptr::use_count(tensor.impl) != 1;
+    return c10::raw::intrusive_ptr::use_count(tensor.impl) != tensor.users;
   };
   const auto has_other_tensor = [](const BoundStorage& storage) {
     return storage.impl != nullptr &&
            c10::raw::intrusive_ptr::use_count(storage.impl) != storage.users;
   };
+  const auto has_kept_value = [](const BoundValue& value) {
+    return value.impl != nullptr &&
+           c10::raw::intrusive_ptr::use_count(value.impl) != 1;
+  };
   return std::ranges::any_of(tensors_, has_other_user) ||
-         std::ranges::any_of(storages_, has_other_tensor);
+         std::ranges::any_of(storages_, has_other_tensor) ||
+         std::ranges::any_of(values_, has_kept_value);
 }
 
 void PreparedCall::release() {
-  if (C10_LIKELY(!is_shared())) return;
+  if (C10_LIKELY(!is_shared() && has_output_as_expected())) return;
   for (auto& slot : kept()) {
     if (slot.get() == this) {
       slot.reset();

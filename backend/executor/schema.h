@@ -1,7 +1,9 @@
 // What both sides read from an operator's schema.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
+#include <c10/core/Scalar.h>
 
 namespace torch_openreg {
 
@@ -10,6 +12,40 @@ namespace torch_openreg {
 inline bool is_written(const c10::Argument& argument) {
   const c10::AliasInfo* const alias = argument.alias_info();
   return alias != nullptr && alias->isWrite();
+}
+
+// A C++ type of arguments, as operators take them.
+template <typename Type>
+inline constexpr c10::TypeKind kKindOf = c10::TypeKind::AnyType;
+template <>
+inline constexpr c10::TypeKind kKindOf<const at::Tensor&> =
+    c10::TypeKind::TensorType;
+template <>
+inline constexpr c10::TypeKind kKindOf<const at::Scalar&> =
+    c10::TypeKind::NumberType;
+
+// Whether the operator takes arguments of these types, which it only reads.
+template <typename... Types>
+bool takes(const c10::FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  if (arguments.size() != sizeof...(Types)) return false;
+  size_t i = 0;
+  return ((arguments[i].type()->kind() == kKindOf<Types> &&
+           !is_written(arguments[i++])) &&
+          ...);
+}
+
+// Calls `visit` with each of the lists of arguments that most small operators
+// have, as `visit.template operator()<Types...>()`, until one returns true.
+// Operators with these arguments are called without boxing. True if one did.
+template <typename Visit>
+bool visit_common_signatures(Visit visit) {
+  using Tensor = const at::Tensor&;
+  using Scalar = const at::Scalar&;
+  return visit.template operator()<Tensor>() ||
+         visit.template operator()<Tensor, Tensor>() ||
+         visit.template operator()<Tensor, Scalar>() ||
+         visit.template operator()<Tensor, Tensor, Scalar>();
 }
 
 }  // namespace torch_openreg

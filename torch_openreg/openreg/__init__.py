@@ -16,6 +16,7 @@ from torch_openreg.openreg import (  # noqa: F401
     engine,
     memory,
     random,
+    storage,
     streams,
 )
 from torch_openreg.openreg._lazy import (  # noqa: F401
@@ -39,6 +40,7 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     get_device_properties,
     is_available,
     is_bf16_supported,
+    is_tf32_supported,
     set_device,
     synchronize,
 )
@@ -78,7 +80,8 @@ from torch_openreg.openreg.memory import (
     set_per_process_memory_fraction,
     use_mem_pool,
 )
-from torch_openreg.openreg.random import (
+from torch_openreg.openreg.random import (  # noqa: F401
+    _get_generator,
     default_generators,
     get_rng_state,
     get_rng_state_all,
@@ -90,11 +93,26 @@ from torch_openreg.openreg.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_openreg.openreg.streams import (
+from torch_openreg.openreg.storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+)
+from torch_openreg.openreg.streams import (  # noqa: F401
     Event,
     ExternalStream,
     Stream,
     StreamContext,
+    _sleep,
     current_stream,
     default_stream,
     get_stream_from_external,
@@ -105,10 +123,22 @@ from torch_openreg.openreg.streams import (
 
 __all__ = [
     "AcceleratorError",
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
     "Event",
     "ExternalStream",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
     "MemPool",
     "OutOfMemoryError",
+    "ShortStorage",
     "Stream",
     "StreamContext",
     "amp",
@@ -145,6 +175,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_strict",
+    "is_tf32_supported",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -173,6 +204,7 @@ __all__ = [
     "set_stream",
     "set_strict",
     "set_sync_debug_mode",
+    "storage",
     "stream",
     "streams",
     "strict",

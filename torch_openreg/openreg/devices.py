@@ -20,6 +20,7 @@ __all__ = [
     "get_device_properties",
     "is_available",
     "is_bf16_supported",
+    "is_tf32_supported",
     "set_device",
     "synchronize",
 ]
@@ -149,6 +150,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     The CPU's kernels do the work, so nothing is emulated that the CPU would not.
     """
     return True
+
+
+def is_tf32_supported() -> bool:
+    """Return whether the device has the format TF32: it does not, as the CPU."""
+    return False
 
 
 def synchronize(device: Device = None) -> None:

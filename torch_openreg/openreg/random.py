@@ -73,6 +73,11 @@ def _index(device: int | str | torch.device) -> int:
     return index
 
 
+def _get_generator(device: torch.device) -> torch.Generator:
+    """Return the default generator of ``device``; compiled graphs ask for it."""
+    return default_generators[_index(device)]
+
+
 def get_rng_state(device: int | str | torch.device = "openreg") -> Tensor:
     """Return the state of the default generator of ``device``, a CPU tensor of bytes.
 

@@ -9,6 +9,7 @@ from torch.types import Device
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init, is_initialized
 from torch_openreg.openreg._utils import _get_device_index
+from torch_openreg.openreg.devices import get_device_properties
 
 __all__ = [
     "Event",
@@ -261,3 +262,12 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 def is_current_stream_capturing() -> bool:
     """Return whether the current stream records a graph."""
     return is_initialized() and current_stream().is_capturing()
+
+
+def _sleep(cycles: int) -> None:
+    """Queue a kernel on the current stream that takes that many cycles of its clock.
+
+    PyTorch's tests call it, to have a stream that is busy.
+    """
+    kilohertz = get_device_properties().clock_rate
+    _C._keep_busy(cycles * 1_000_000 // kilohertz)

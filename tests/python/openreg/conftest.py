@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from compare import threads
 
 from driver import Gate
 
@@ -112,3 +113,10 @@ def nothing_cached() -> None:
     for device in range(torch.openreg.device_count()):
         torch.openreg.reset_accumulated_memory_stats(device)
         torch.openreg.reset_peak_memory_stats(device)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """The CPU's kernels use one thread, so that sums have one order."""
+    with threads(1):
+        yield

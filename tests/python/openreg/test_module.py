@@ -16,7 +16,8 @@ from torch_openreg import _C
 EXPECTED = {
     "devices": """is_available device_count current_device set_device device device_of
         get_device_name get_device_properties get_device_capability
-        can_device_access_peer is_bf16_supported init is_initialized synchronize""",
+        can_device_access_peer is_bf16_supported is_tf32_supported init
+        is_initialized synchronize""",
     "streams": """Stream Event StreamContext ExternalStream stream set_stream
         current_stream default_stream get_stream_from_external
         is_current_stream_capturing""",
@@ -42,6 +43,8 @@ LOOKED_UP_BY_PYTORCH = (
     "_initialized",
     "_exchange_device",
     "_maybe_exchange_device",
+    "_get_generator",
+    "_sleep",
 )
 
 

@@ -222,6 +222,12 @@ def test_the_state_of_a_negative_index_or_another_kind_of_device_is_an_error():
         openreg.get_rng_state("cpu")
 
 
+def test_compiled_graphs_find_the_default_generator_by_device():
+    for device in (torch.device("openreg", 0), torch.device("openreg", 1)):
+        found = openreg._get_generator(device)
+        assert found is openreg.default_generators[device.index]
+
+
 def test_default_generators_are_a_sequence_by_device():
     generators = openreg.default_generators
     assert len(generators) == openreg.device_count()

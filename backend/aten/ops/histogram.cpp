@@ -1,0 +1,60 @@
+// Histograms of integers, which accelerators count and the CPU refuses.
+// Programs know that of the CPU by its name, so they hand a device integers.
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/histc.h>
+#include <torch/library.h>
+
+#include "backend/aten/engine.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// Made while the library is loaded, and leaked.
+const OperatorInfo& histc_info = *new OperatorInfo(
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::histc", ""));
+const OperatorInfo& histc_out_info = *new OperatorInfo(
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::histc", "out"));
+
+bool counts_integers(const at::Tensor& self) {
+  return at::isIntegralType(self.scalar_type(), /*includeBool=*/false);
+}
+
+// The counts have the dtype of what is counted, as on CUDA.
+at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min,
+                 const at::Scalar& max) {
+  if (counts_integers(self)) {
+    return at::histc(self.to(at::kDouble), bins, min, max)
+        .to(self.scalar_type());
+  }
+  torch::jit::Stack stack{self, bins, min, max};
+  run_operator(histc_info, &stack);
+  return stack.at(0).toTensor();
+}
+
+at::Tensor& histc_out(const at::Tensor& self, int64_t bins,
+                      const at::Scalar& min, const at::Scalar& max,
+                      at::Tensor& out) {
+  if (!counts_integers(self)) {
+    torch::jit::Stack stack{self, bins, min, max, out};
+    run_operator(histc_out_info, &stack);
+    return out;
+  }
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(),
+              "torch.histogram: input tensor and hist tensor should have the "
+              "same dtype, but got input ",
+              self.scalar_type(), " and hist ", out.scalar_type());
+  const at::Tensor counts = at::histc(self, bins, min, max);
+  at::native::resize_output(out, counts.sizes());
+  return out.copy_(counts);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("histc", TORCH_FN(histc));
+  m.impl("histc.out", TORCH_FN(histc_out));
+}
+
+}  // namespace
+
+}  // namespace torch_openreg

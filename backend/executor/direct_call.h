@@ -1,0 +1,32 @@
+// Calls of out= kernels without boxing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+
+namespace torch_openreg {
+
+// An operator of one new tensor, as its out= kernel on the CPU: the output is
+// made beforehand, and the arguments go to the kernel as they are. Immutable.
+class DirectCall {
+ public:
+  virtual ~DirectCall() = default;
+  DirectCall(const DirectCall&) = delete;
+  DirectCall& operator=(const DirectCall&) = delete;
+
+  // Null if the operator has no such kernel, or arguments that are not among
+  // the common ones (see visit_common_signatures).
+  static std::unique_ptr<const DirectCall> find(const c10::OperatorHandle& op);
+
+  // `arguments` are the operator's; `out` is as the operator would make it.
+  virtual void call(const torch::jit::Stack& arguments,
+                    at::Tensor& out) const = 0;
+
+ protected:
+  DirectCall() = default;
+};
+
+}  // namespace torch_openreg

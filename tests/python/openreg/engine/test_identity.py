@@ -31,16 +31,17 @@ def test_an_output_that_is_an_input_does_not_grow():
     assert_refused_as_on_the_cpu(program)
 
 
-def test_an_output_that_only_looks_like_an_input_is_another_tensor():
-    """It would grow, and then overlap the input: another error than above."""
+def test_an_output_that_only_looks_like_an_input_grows():
+    """A second tensor on the same memory is not the same tensor."""
 
-    def program(device: str) -> Tensor:
+    def program(device: str) -> list[Tensor]:
         x = torch.ones(5, 1, device=device)
-        return torch.add(x, torch.ones(5, 5, device=device), out=x.view_as(x))
+        out = x.view_as(x)
+        with pytest.warns(UserWarning, match="resized"):
+            torch.add(x, torch.ones(5, 5, device=device), out=out)
+        return [out, x]
 
-    with pytest.warns(UserWarning, match="resized"):
-        error = assert_refused_as_on_the_cpu(program)
-    assert "single memory location" in str(error)
+    assert_as_on_the_cpu(program)
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.5])

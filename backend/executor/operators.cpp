@@ -358,8 +358,9 @@ void check_count(const Operator& op, const torch::jit::Stack& stack) {
   }
 }
 
-orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
+orError_t run_kept(orKernelContext* ctx, const Operator& op,
                    record::Reader& reader) {
+  Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   decoder.push_arguments(stack);
@@ -369,13 +370,14 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 
-orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
-                       record::Reader& reader) {
+orError_t run_prepared(orKernelContext* ctx, const Operator& op,
+                       PreparedCall& call, record::Reader& reader) {
   if (call.is_direct()) {
     const auto release = c10::make_scope_exit([&] { call.release(); });
     call.run_direct();
     return orSuccess;
   }
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
@@ -396,12 +398,12 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
     no_warnings.emplace();
   }
-  Decoder decoder(ctx, reader, /*resizable=*/keep);
-  if (keep) return run_kept(ctx, op, decoder, reader);
+  if (keep) return run_kept(ctx, op, reader);
   PreparedCall* const prepared = PreparedCall::find(reader);
   if (prepared != nullptr && prepared->bind(ctx, reader)) {
-    return run_prepared(op, *prepared, decoder, reader);
+    return run_prepared(ctx, op, *prepared, reader);
   }
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   const record::Reader from_start = reader;

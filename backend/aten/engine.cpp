@@ -220,7 +220,8 @@ void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
                              stack);
   }
   if (C10_UNLIKELY(!metadata->resizes.empty())) {
-    if (!can_resize_first(info, *metadata)) {
+    if (encoder.writer().has_shared_storage() ||
+        !can_resize_first(info, *metadata)) {
       return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
                                stack);
     }

@@ -33,8 +33,9 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
                                  at::IntArrayRef strides, uint8_t flags = 0);
 
 // Whether the operator gives the same if its outputs have their sizes before it
-// runs. One in place reads the old values too; and some treat an output without
-// elements as one that the caller has left to them.
+// runs, unless they share memory with inputs. One in place reads the old values
+// too; and some treat an output without elements as one that the caller has
+// left to them.
 bool can_resize_first(const OperatorInfo& info,
                       const record::CallMetadata& metadata);
 

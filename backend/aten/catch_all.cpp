@@ -23,9 +23,12 @@ constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 // Operators that PyTorch would take apart on the host, or send to a backend by
 // another name, but that are better carried whole: one record, and the CPU's
 // own choice of algorithm.
-constexpr std::array<std::string_view, 4> kCarriedWhole = {
+constexpr std::array<std::string_view, 6> kCarriedWhole = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window"};
+    "aten::kaiser_window",
+    // These read their tensors' memory, wherever it is.
+    "aten::_grid_sampler_2d_cpu_fallback",
+    "aten::_grid_sampler_2d_cpu_fallback_backward"};
 
 class CatchAll final : public c10::OperatorKernel {
  public:

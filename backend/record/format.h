@@ -37,7 +37,8 @@ enum class Tag : uint8_t {
   kTensorList = 14,  // number: length; that many arguments
   kOptionalTensorList = 15,
   kScalarList = 16,
-  kLast = kScalarList
+  kUnsigned = 17,  // 1 word: an integer that kInt is too small for
+  kLast = kUnsigned
 };
 
 // Flags of tensors.

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "backend/aten/layouts/registration.h"
 #include "backend/aten/fallback_log.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
@@ -20,6 +21,7 @@ void init() {
   device_count_ensure_non_zero();
   is_strict();  // reads OPENREG_STRICT
   torch::utils::register_fork_handler_for_device_init(at::kPrivateUse1);
+  register_layouts();
 }
 
 int64_t exchange_device(int64_t device) {

@@ -20,12 +20,13 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 
-// Operators that PyTorch would take apart on the host, or send to a backend by
-// another name, but that are better carried whole: one record, and the CPU's
-// own choice of algorithm.
-constexpr std::array<std::string_view, 6> kCarriedWhole = {
+// Operators that PyTorch would take apart on the host, though their parts know
+// the CPU's and CUDA's devices alone, or send to a backend by another name, but
+// that are better carried whole: one record, and the CPU's own choice of
+// algorithm.
+constexpr std::array<std::string_view, 7> kCarriedWhole = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window",
+    "aten::kaiser_window", "aten::mode",
     // These read their tensors' memory, wherever it is.
     "aten::_grid_sampler_2d_cpu_fallback",
     "aten::_grid_sampler_2d_cpu_fallback_backward"};
@@ -52,10 +53,6 @@ bool is_foreach(const c10::OperatorHandle& op) {
 class ListWriter final : public c10::OperatorKernel {
  public:
   explicit ListWriter(const c10::OperatorHandle& op) : info_(op) {}
-  bool is_suitable() const {
-    return is_foreach(info_.op) &&
-           std::ranges::find(info_.written, true) != info_.written.end();
-  }
   void operator()(const c10::OperatorHandle& /*op*/,
                   c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
     const size_t first = stack->size() - info_.written.size();
@@ -116,17 +113,26 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
     return true;
   });
   if (kernel.isValid()) return kernel;
-  if (auto functor = std::make_unique<ListWriter>(op); functor->is_suitable()) {
-    return c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
+  if (is_foreach(op) && op.schema().is_mutable()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(
+        std::make_unique<ListWriter>(op));
   }
   return c10::KernelFunction::makeFromBoxedFunctor(
       std::make_unique<CatchAll>(op));
 }
 
-bool is_view(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
-    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
-  });
+// An operator in place that PyTorch takes apart into others, which get the
+// tensor twice: as an input and as `out`. They notice the difference, and some
+// know the CPU and CUDA alone. Those that change no values but the tensor
+// itself stay on the host, and so does the example of a stub.
+bool is_taken_apart_in_place(const c10::OperatorHandle& op) {
+  const auto& arguments = op.schema().arguments();
+  const std::string& name = op.operator_name().name;
+  return op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutograd) &&
+         name.starts_with("aten::") && name != "aten::abs_" &&
+         !op.hasTag(at::Tag::inplace_view) && !arguments.empty() &&
+         is_written(arguments.front()) && !arguments.front().is_out();
 }
 
 bool is_wanted(const c10::OperatorHandle& op) {
@@ -135,10 +141,16 @@ bool is_wanted(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         is_foreach(op);
+         is_foreach(op) || is_taken_apart_in_place(op);
 }
 
 }  // namespace
+
+bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
+    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+  });
+}
 
 void register_catch_all() {
   auto& dispatcher = c10::Dispatcher::singleton();

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/aten/layouts/registration.h"
+#include "backend/executor/composites.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -15,17 +18,9 @@ namespace {
 
 constexpr int64_t kMaxDimensions = record::kMaxDimensions;
 
-// A tensor that is nothing but a storage and strides.
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
-         !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
-}
-
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
-  uint8_t flags = is_written ? 0 : record::kReadOnly;
-  if (tensor.is_conj()) flags |= record::kConjugate;
-  if (tensor.is_neg()) flags |= record::kNegative;
+  uint8_t flags = lazy_flags(tensor);
+  if (!is_written) flags |= record::kReadOnly;
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     flags |= record::kWrappedNumber;
   }
@@ -60,6 +55,7 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
   }
   for (const c10::IValue& value : arguments) {
     if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
+    register_layouts();
     device_ = resolve_device(value.toDevice().index());
     return true;
   }
@@ -97,6 +93,14 @@ bool Encoder::add_host_tensor(const at::Tensor& tensor) {
   return true;
 }
 
+bool Encoder::is_known(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const bool found = writer_.has_shared_storage() &&
+                     std::ranges::find(tensors_, impl) != tensors_.end();
+  tensors_.push_back(impl);
+  return found;
+}
+
 bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   if (!tensor.defined()) {
     writer_.add_undefined();
@@ -107,7 +111,8 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
     return add_host_tensor(tensor);
   }
   if (tensor.device().index() != device_) refuse(tensor);
-  if (!is_plain(tensor) || tensor.dim() > kMaxDimensions) return false;
+  if (C10_UNLIKELY(!is_plain(tensor))) return add_composite(tensor, is_written);
+  if (tensor.dim() > kMaxDimensions) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   // A lazy copy is made real only by who writes.
@@ -115,14 +120,25 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   const size_t bytes = storage.nbytes();
   const uint32_t number =
       writer_.add_storage(reinterpret_cast<uint64_t>(data), bytes);
+  uint8_t flags = flags_of(tensor, is_written);
+  if (C10_UNLIKELY(is_known(tensor))) flags |= record::kSame;
   writer_.add_tensor({.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-                      .flags = flags_of(tensor, is_written),
+                      .flags = flags,
                       .offset = tensor.storage_offset(),
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},
                      number);
   largest_ = std::max(largest_, tensor.nbytes());
   return true;
+}
+
+bool Encoder::add_composite(const at::Tensor& tensor, bool is_written) {
+  const auto parts = take_apart(tensor);
+  if (!parts.has_value()) return false;
+  has_composites_ = true;
+  return write_parts(*parts, writer_, [&](const at::Tensor& part) {
+    return is_plain(part) && add_tensor(part, is_written);
+  });
 }
 
 bool Encoder::add_list(c10::IValue& value, size_t index) {

@@ -29,15 +29,19 @@ class Encoder {
   // `arguments`.
   bool encode(std::span<c10::IValue> arguments);
 
-  // The same for tensors and numbers that the operator only reads.
+  // The same for tensors and numbers that the operator only reads; composites
+  // among them are not for this.
   template <typename... Arguments>
   bool encode_unboxed(const Arguments&... arguments) {
-    return (find_device(arguments) || ...) && (add(arguments) && ...);
+    return (find_device(arguments) || ...) && (add(arguments) && ...) &&
+           !has_composites_;
   }
 
   record::Writer& writer() { return writer_; }
   // Where the operator runs.
   c10::DeviceIndex device() const { return device_; }
+  // Whether an argument is a sparse, nested or quantized tensor.
+  bool has_composites() const { return has_composites_; }
   // The bytes of the largest tensor.
   size_t largest_tensor() const { return largest_; }
   void note_tensor(size_t bytes) { largest_ = std::max(largest_, bytes); }
@@ -50,6 +54,9 @@ class Encoder {
   bool add(const at::Scalar& number);
   bool add(c10::IValue& value, size_t index);
   bool add_tensor(const at::Tensor& tensor, bool is_written);
+  // Whether `tensor` is an argument that was added before.
+  bool is_known(const at::Tensor& tensor);
+  bool add_composite(const at::Tensor& tensor, bool is_written);
   bool add_host_tensor(const at::Tensor& tensor);
   bool add_list(c10::IValue& value, size_t index);
   void add_generator(const c10::IValue& value);
@@ -61,6 +68,8 @@ class Encoder {
   const OperatorInfo& info_;
   c10::DeviceIndex device_ = -1;
   size_t largest_ = 0;
+  c10::SmallVector<const c10::TensorImpl*, 8> tensors_;
+  bool has_composites_ = false;
 };
 
 }  // namespace torch_openreg

@@ -12,6 +12,7 @@
 
 #include "backend/aten/encode.h"
 #include "backend/aten/operator_info.h"
+#include "backend/executor/composites.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
 
@@ -139,6 +140,60 @@ uint64_t bytes_on_device(std::span<const c10::IValue> arguments) {
   return bytes;
 }
 
+bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor) &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
+bool has_composites(std::span<const c10::IValue> arguments) {
+  bool found = false;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor) {
+    found = found || is_composite(tensor);
+  });
+  return found;
+}
+
+// The value with its tensors on another device.
+c10::IValue moved(const c10::IValue& value, c10::Device device) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    return value.toTensor().to(device);
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      list.push_back(moved(tensor, device).toTensor());
+    }
+    return list;
+  }
+  return value;
+}
+
+// PyTorch's fallback knows only the kernels of dense tensors. Here all
+// arguments become the CPU's, and its own dispatch chooses.
+void fall_back_with_composites(const c10::OperatorHandle& op,
+                               std::span<c10::IValue> arguments,
+                               c10::Device device, torch::jit::Stack* stack) {
+  const c10::Device host(c10::DeviceType::CPU);
+  const std::vector<c10::IValue> ours(arguments.begin(), arguments.end());
+  for (c10::IValue& argument : arguments) {
+    argument = argument.isDevice() ? c10::IValue(host) : moved(argument, host);
+  }
+  const std::vector<c10::IValue> theirs(arguments.begin(), arguments.end());
+  op.callBoxed(stack);
+  const OperatorInfo info(op);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (!info.written[i] || !ours[i].isTensor()) continue;
+    ours[i].toTensor().copy_(theirs[i].toTensor());
+  }
+  const size_t first = stack->size() - info.aliased.size();
+  for (size_t i = 0; i < info.aliased.size(); ++i) {
+    c10::IValue& result = (*stack)[first + i];
+    const int argument = info.aliased[i];
+    result = argument >= 0 ? ours[static_cast<size_t>(argument)]
+                           : moved(result, device);
+  }
+}
+
 // The global fallback: what has no kernel here, since it was registered later
 // than the catch-all.
 void global_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -160,7 +215,11 @@ void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
   DrawnGenerators generators;
   generators.replace(op, arguments, device);
   const DeviceScope scope(device ? device->index() : -1);
-  at::native::cpu_fallback(op, stack);
+  if (device.has_value() && has_composites(arguments)) {
+    fall_back_with_composites(op, arguments, *device, stack);
+  } else {
+    at::native::cpu_fallback(op, stack);
+  }
   generators.give_back();
 }
 

@@ -7,6 +7,8 @@
 #include <ATen/record_function.h>
 #include <c10/util/ScopeExit.h>
 
+#include <algorithm>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -14,15 +16,31 @@
 
 #include "backend/aten/stand_ins.h"
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/composites.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/warnings.h"
 
 namespace torch_openreg {
 
 namespace {
 
+bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor);
+}
+
+// Whether a result is more than a storage and strides.
+bool has_composites(const torch::jit::Stack& results) {
+  return std::ranges::any_of(results, [](const c10::IValue& result) {
+    if (result.isTensor()) return is_composite(result.toTensor());
+    return result.isTensorList() &&
+           std::ranges::any_of(result.toTensorVector(), is_composite);
+  });
+}
+
 record::OutputShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+  return output_shape(tensor.scalar_type(), tensor.sizes(), tensor.strides(),
+                      lazy_flags(tensor));
 }
 
 std::shared_ptr<record::CallMetadata> read_results(
@@ -52,7 +70,10 @@ void read_resizes(const OperatorInfo& info,
     if (!info.written[i] || !arguments[i].isTensor()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     const at::Tensor& now = after[i].toTensor();
-    if (!tensor.defined() || now.sizes() == tensor.sizes()) continue;
+    if (!tensor.defined() ||
+        (now.sizes() == tensor.sizes() && now.strides() == tensor.strides())) {
+      continue;
+    }
     metadata.resizes.push_back(
         {static_cast<uint32_t>(i), now.sizes().vec(), now.strides().vec()});
   }
@@ -73,6 +94,7 @@ std::shared_ptr<const record::CallMetadata> try_out(
     const CleanDispatch clean;
     call(&stack);
   }
+  if (has_composites(stack)) return nullptr;
   const auto metadata = read_results(info, stack);
   read_resizes(info, arguments, taken, *metadata);
   return metadata;
@@ -139,19 +161,20 @@ std::shared_ptr<const record::CallMetadata> rehearse_on_any(
     // Zeros are good indices, but bad divisors.
     if (auto metadata = try_on_ones(info, arguments)) return metadata;
     if (!may_be_the_datas_fault(info)) throw;
-    return info.returns_new ? nullptr
-                            : std::make_shared<record::CallMetadata>();
+    return info.returns_new || info.has_out
+               ? nullptr
+               : std::make_shared<record::CallMetadata>();
   }
 }
 
 }  // namespace
 
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
-                                 at::IntArrayRef strides) {
+                                 at::IntArrayRef strides, uint8_t flags) {
   record::OutputShape shape;
   shape.tensor.push_back(
-      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype), 0,
-                        static_cast<uint8_t>(sizes.size()), 0}
+      record::FirstWord{record::Tag::kTensor, static_cast<uint8_t>(dtype),
+                        flags, static_cast<uint8_t>(sizes.size()), 0}
           .pack());
   shape.tensor.insert(shape.tensor.end(), sizes.begin(), sizes.end());
   shape.tensor.insert(shape.tensor.end(), strides.begin(), strides.end());
@@ -179,6 +202,8 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
   } catch (const c10::Error& error) {
     rethrow_mixed_devices(error, device);
     return nullptr;  // what is wrong, or whether, the operator itself tells
+  } catch (const std::exception&) {
+    return nullptr;  // a Meta kernel in C++ may call others, in Python
   }
 }
 

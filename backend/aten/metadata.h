@@ -28,8 +28,8 @@ std::shared_ptr<const record::CallMetadata> rehearse(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     bool* has_warned);
 
-// The words for an output like `tensor`.
+// The words for an output like this; `flags` as lazy_flags has them.
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
-                                 at::IntArrayRef strides);
+                                 at::IntArrayRef strides, uint8_t flags = 0);
 
 }  // namespace torch_openreg

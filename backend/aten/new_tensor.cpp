@@ -2,12 +2,14 @@
 
 #include <ATen/Context.h>
 
+#include "backend/aten/layouts/registration.h"
 #include "backend/runtime/device_allocator.h"
 
 namespace torch_openreg {
 
 at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
                       size_t bytes) {
+  register_layouts();
   OpenRegDeviceAllocator& allocator = OpenRegDeviceAllocator::get();
   return at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(
@@ -16,6 +18,25 @@ at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
           /*resizable=*/true)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(dtype));
+}
+
+at::Tensor make_output(const record::OutputShape& shape,
+                       c10::DeviceIndex device) {
+  const record::FirstWord first = record::FirstWord::unpack(shape.tensor[0]);
+  const size_t dimensions = first.dimensions;
+  const auto* const numbers =
+      reinterpret_cast<const int64_t*>(shape.tensor.data() + 1);
+  at::Tensor tensor = new_tensor(
+      device, static_cast<c10::ScalarType>(first.dtype), shape.bytes);
+  if (dimensions != 1 || numbers[0] != 0 || numbers[1] != 1) {
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
+        {numbers, dimensions}, {numbers + dimensions, dimensions});
+  }
+  if (C10_UNLIKELY(first.flags != 0)) {
+    if ((first.flags & record::kConjugate) != 0) tensor._set_conj(true);
+    if ((first.flags & record::kNegative) != 0) tensor._set_neg(true);
+  }
+  return tensor;
 }
 
 bool must_fill_new_memory() {

@@ -3,12 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "backend/record/metadata_cache.h"
+
 namespace torch_openreg {
 
 // A tensor with a storage of `bytes` bytes of its own, for the current stream
 // of `device`, which must exist. Its sizes are {0}; set them.
 at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
                       size_t bytes);
+
+// A tensor as `shape`, which is not empty, says. Its memory is not initialised.
+at::Tensor make_output(const record::OutputShape& shape,
+                       c10::DeviceIndex device);
 
 // Whether new memory is to be filled: deterministic mode makes it visible.
 bool must_fill_new_memory();

@@ -22,15 +22,13 @@ bool contains(const std::array<std::string_view, N>& names,
 }
 
 // Operators whose results' sizes depend on data although no tag says so.
-constexpr std::array<std::string_view, 8> kDataDependent = {
-    "aten::_to_sparse",
-    "aten::_to_sparse_csr",
-    "aten::_to_sparse_csc",
-    "aten::_to_sparse_bsr",
-    "aten::_to_sparse_bsc",
+constexpr std::array<std::string_view, 9> kDataDependent = {
+    "aten::_to_sparse", "aten::_to_sparse_csr", "aten::_to_sparse_csc",
+    "aten::_to_sparse_bsr", "aten::_to_sparse_bsc",
     "aten::quantize_per_tensor_dynamic",
-    "aten::_padded_dense_to_jagged_forward",
-    "aten::_nested_tensor_from_mask"};
+    "aten::_padded_dense_to_jagged_forward", "aten::_nested_tensor_from_mask",
+    // Who asks for a check waits for its answer.
+    "aten::_validate_compressed_sparse_indices"};
 
 // Parts of the names of operators that refuse some data, zeros perhaps, and not
 // by a LinAlgError.
@@ -134,6 +132,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   const std::string& base = op.operator_name().name;
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(is_written(argument));
+    has_out = has_out || argument.is_out();
     is_carryable = is_carryable && is_carryable_type(*argument.type());
     if (argument.name() == "generator") {
       generator = static_cast<int>(written.size()) - 1;
@@ -142,6 +141,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   for (const c10::Argument& returned : schema.returns()) {
     aliased.push_back(aliased_argument(schema, returned));
     returns_new = returns_new || aliased.back() < 0;
+    is_carryable = is_carryable && is_carryable_type(*returned.type());
     // Foreach operators in place return nothing; others return tensors.
     if (!is_tensor_like(*returned.type())) is_synchronous = true;
   }
@@ -166,7 +166,9 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
 
 // Indexing is tagged, but only a mask makes it data-dependent.
 bool OperatorInfo::needs_data(std::span<const c10::IValue> arguments) const {
-  if (is_synchronous) return true;
+  if (is_synchronous || gives_composites.load(std::memory_order_relaxed)) {
+    return true;
+  }
   if (!takes_host_indices || !op.hasTag(at::Tag::dynamic_output_shape)) {
     return false;
   }

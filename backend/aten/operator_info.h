@@ -15,7 +15,7 @@ namespace torch_openreg {
 // Indexing takes its indices from the host as well, as CUDA's does.
 bool may_take_host_indices(const c10::OperatorHandle& op);
 
-// Made from the schema and the tags; immutable but for `is_meta_usable`.
+// Made from the schema and the tags; immutable but for what turns out later.
 // Thread-safe.
 struct OperatorInfo {
   explicit OperatorInfo(const c10::OperatorHandle& handle);
@@ -30,6 +30,7 @@ struct OperatorInfo {
   std::vector<int> aliased;
   bool returns_new = false;       // some return is no argument
   bool gives_one_tensor = false;  // which is new, and nothing else
+  bool has_out = false;           // some argument is written only
 
   bool is_carryable = true;      // a record can hold its arguments and results
   bool is_pointwise = false;     // numbers don't decide metadata
@@ -42,6 +43,9 @@ struct OperatorInfo {
   // What tells the outputs' metadata, unless it has turned out that it can't.
   const std::optional<c10::KernelFunction> meta;
   mutable std::atomic<bool> is_meta_usable;
+  // It has given a sparse, nested or quantized tensor: only a run can tell
+  // more.
+  mutable std::atomic<bool> gives_composites = false;
 
   // Whether data decides the metadata of this call.
   bool needs_data(std::span<const c10::IValue> arguments) const;

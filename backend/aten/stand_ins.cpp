@@ -64,6 +64,15 @@ c10::IValue StandIns::convert(const c10::IValue& value) {
 
 at::Tensor StandIns::convert(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.is_cpu()) return tensor;
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  for (const auto& [known, stand_in] : tensors_) {
+    if (known == impl) return stand_in;
+  }
+  tensors_.emplace_back(impl, make(tensor));
+  return tensors_.back().second;
+}
+
+at::Tensor StandIns::make(const at::Tensor& tensor) {
   check_extent(tensor);
   at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage(tensor.storage())),

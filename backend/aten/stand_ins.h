@@ -11,7 +11,8 @@ namespace torch_openreg {
 
 // Turns the arguments of one call into tensors of another device with the same
 // dtypes, sizes, strides and flags; those that share a storage do so there,
-// too. Single values of the host stay as they are. Not thread-safe.
+// too, and one tensor stays one. Single values of the host stay as they are.
+// Not thread-safe.
 class StandIns {
  public:
   // On Meta they have no memory, but addresses, so that checks for overlap see
@@ -26,12 +27,14 @@ class StandIns {
 
  private:
   at::Tensor convert(const at::Tensor& tensor);
+  at::Tensor make(const at::Tensor& tensor);
   const c10::Storage& storage(const c10::Storage& real);
 
   const c10::DeviceType where_;
   const bool ones_;
   size_t bytes_ = 0;  // of memory
   std::vector<std::pair<c10::StorageImpl*, c10::Storage>> storages_;
+  std::vector<std::pair<c10::TensorImpl*, at::Tensor>> tensors_;
 };
 
 }  // namespace torch_openreg

@@ -89,20 +89,65 @@ at::Tensor Decoder::tensor(const record::TensorView& view) {
   return tensor;
 }
 
+at::Tensor Decoder::argument_tensor(const record::TensorView& view) {
+  at::Tensor like = tensor(view);
+  if (C10_LIKELY((view.flags & record::kSame) == 0)) {
+    // Where every tensor has a storage of its own, none comes twice.
+    if (reader_.header().offset_words != reader_.header().storage_count) {
+      tensors_.push_back(like);
+    }
+    return like;
+  }
+  for (const at::Tensor& earlier : tensors_) {
+    if (earlier.is_alias_of(like) && earlier.dtype() == like.dtype() &&
+        earlier.storage_offset() == like.storage_offset() &&
+        earlier.sizes() == like.sizes() &&
+        earlier.strides() == like.strides() &&
+        earlier.is_conj() == like.is_conj() &&
+        earlier.is_neg() == like.is_neg()) {
+      return earlier;
+    }
+  }
+  malformed("a tensor that is not there");
+}
+
 at::Tensor Decoder::next_tensor() {
   Argument argument;
   if (!reader_.next_argument(&argument)) malformed("tensor of a list");
   switch (argument.tag) {
     case Tag::kTensor:
-      return tensor(argument.tensor);
+      return argument_tensor(argument.tensor);
     case Tag::kHostValue:
       return host_value(argument);
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kUndefined:
     case Tag::kNone:
       return {};
     default:
       malformed("element of a tensor list");
   }
+}
+
+// Kernels ask whether their result is one of their arguments: what has the same
+// parts is one tensor.
+at::Tensor Decoder::composite(record::Composite kind) {
+  auto parts = read_parts(kind, reader_, [this](const Argument& part) {
+    return tensor(part.tensor);
+  });
+  if (!parts.has_value()) malformed("part of a composite");
+  for (const auto& [known, tensor] : composites_) {
+    if (are_same(known, *parts)) return tensor;
+  }
+  check_shapes(*parts);
+  at::Tensor tensor = put_together(*parts);
+  const bool needs_gradient =
+      (reader_.header().flags & record::kNeedsGradient) != 0;
+  if (needs_gradient && (tensor.is_floating_point() || tensor.is_complex())) {
+    tensor.set_requires_grad(true);
+  }
+  composites_.emplace_back(*std::move(parts), tensor);
+  return tensor;
 }
 
 c10::IValue Decoder::tensor_list(uint32_t length) {
@@ -140,9 +185,11 @@ c10::IValue Decoder::value(const Argument& argument) {
   if (auto scalar = read_scalar(argument)) return *std::move(scalar);
   switch (argument.tag) {
     case Tag::kTensor:
-      return tensor(argument.tensor);
+      return argument_tensor(argument.tensor);
     case Tag::kUndefined:
       return at::Tensor();
+    case Tag::kComposite:
+      return composite(argument.composite);
     case Tag::kHostValue:
       return host_value(argument);
     case Tag::kString:

@@ -5,13 +5,18 @@
 #include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
+#include <utility>
+#include <vector>
+
+#include "backend/executor/composites.h"
 #include "backend/record/reader.h"
 #include "openreg/kernel.h"
 
 namespace torch_openreg {
 
 // Rebuilds the arguments of a call as CPU tensors over device memory: storages
-// that are one in the record are one here. Not thread-safe.
+// that are one in the record are one here, and so are tensors. Not
+// thread-safe.
 class Decoder {
  public:
   // With `resizable`, a kernel may resize the tensors; they get memory of the
@@ -26,9 +31,14 @@ class Decoder {
   // and IllegalAddress for memory that the kernel may not use.
   void push_arguments(torch::jit::Stack& stack);
 
+  // A new tensor.
   at::Tensor tensor(const record::TensorView& view);
   // Where an output goes: its storage, which it starts and which holds it.
   void* data_of(const record::TensorView& view);
+
+  // Whether an argument was a composite: its kernel is not among those of
+  // dense tensors.
+  bool has_composites() const { return !composites_.empty(); }
 
  private:
   struct Slot {
@@ -38,8 +48,11 @@ class Decoder {
   };
 
   void* translate(uint32_t index);
+  // The tensor of an argument: a new one, or the earlier one that it is.
+  at::Tensor argument_tensor(const record::TensorView& view);
   c10::IValue value(const record::Argument& argument);
   at::Tensor next_tensor();
+  at::Tensor composite(record::Composite kind);
   c10::IValue tensor_list(uint32_t length);
   c10::IValue optional_tensor_list(uint32_t length);
   c10::IValue scalar_list(uint32_t length);
@@ -49,6 +62,8 @@ class Decoder {
   record::Reader& reader_;
   const bool resizable_;
   c10::SmallVector<Slot, 8> storages_;
+  c10::SmallVector<at::Tensor, 8> tensors_;               // of arguments
+  std::vector<std::pair<Parts, at::Tensor>> composites_;  // so far
 };
 
 // The driver has been told.

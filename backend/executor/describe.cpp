@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <sstream>
 
 namespace torch_openreg {
@@ -33,6 +34,26 @@ bool describe_list(record::Reader& reader, uint32_t length, std::ostream& out) {
     if (!describe_next(reader, out)) return false;
   }
   out << ']';
+  return true;
+}
+
+// By what it is and the parts that are tensors, short of lists of numbers.
+bool describe_composite(record::Reader& reader, record::Composite kind,
+                        std::ostream& out) {
+  constexpr std::array<const char*, 9> kNames = {
+      "coo",    "csr",       "csc",       "bsr",        "bsc",
+      "nested", "quantized", "quantized", "per_channel"};
+  out << kNames.at(static_cast<size_t>(kind)) << '(';
+  bool is_first = true;
+  for (size_t left = record::parts_of(kind).size(); left > 0; --left) {
+    Argument part;
+    if (!reader.next_argument(&part)) return false;
+    if (part.tag != Tag::kTensor) continue;
+    if (!is_first) out << ", ";
+    is_first = false;
+    describe_tensor(part.tensor, out);
+  }
+  out << ')';
   return true;
 }
 
@@ -76,6 +97,8 @@ bool describe_next(record::Reader& reader, std::ostream& out) {
     case Tag::kOptionalTensorList:
     case Tag::kScalarList:
       return describe_list(reader, argument.number, out);
+    case Tag::kComposite:
+      return describe_composite(reader, argument.composite, out);
     case Tag::kGenerator:
       out << "generator";
       return true;

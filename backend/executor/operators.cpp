@@ -1,5 +1,6 @@
 #include "backend/executor/operators.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
@@ -12,8 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/executor/composites.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
 #include "backend/executor/scalars.h"
@@ -132,7 +135,7 @@ bool is_settled(const Expected& expected, const at::Tensor& result) {
       result.dtype());
   return expected.data == result.const_data_ptr() &&
          result.strides() == at::IntArrayRef(expected.view.strides) &&
-         !result.is_conj() && !result.is_neg();
+         expected.view.flags == lazy_flags(result);
 }
 
 // Brings the results to where the host wants them. No allocation gets a
@@ -187,32 +190,66 @@ class KeptOutputs {
 
 record::TensorShape shape_of(const at::Tensor& tensor) {
   return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-          .flags = 0,
+          .flags = lazy_flags(tensor),
           .offset = 0,
           .sizes = tensor.sizes(),
           .strides = tensor.strides()};
 }
 
-// One result as an argument of a record.
-void describe(const c10::IValue& value, record::Writer& writer) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (tensor.defined()) {
-      writer.add_tensor(shape_of(tensor), 0);
-    } else {
-      writer.add_undefined();
-    }
-  } else if (value.isTensorList()) {
-    const auto list = value.toTensorVector();
-    writer.begin_list(record::Tag::kTensorList, list.size());
-    for (const at::Tensor& tensor : list) describe(tensor, writer);
-  } else {
-    TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer),
-                                "a result of type ", value.tagKind());
+// Describes results as arguments of a record, and collects the plain tensors
+// that they are made of, in the order in which the host meets them.
+class Description {
+ public:
+  explicit Description(record::Writer& writer) : writer_(writer) {
+    writer_.add_storage(0, 0);
   }
-}
 
-// A tensor that the operator has resized, and which argument it is.
+  void add(const c10::IValue& value) {
+    ++count_;
+    if (value.isTensor()) {
+      add_tensor(value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorVector();
+      writer_.begin_list(record::Tag::kTensorList, list.size());
+      for (const at::Tensor& tensor : list) add_tensor(tensor);
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer_),
+                                  "a result of type ", value.tagKind());
+    }
+  }
+
+  uint32_t count() const { return count_; }
+  TensorVector take_tensors() { return std::move(tensors_); }
+
+ private:
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return writer_.add_undefined();
+    if (is_plain(tensor)) return add_plain(tensor);
+    const auto parts = take_apart(tensor);
+    TORCH_CHECK_NOT_IMPLEMENTED(parts.has_value(), "a result of layout ",
+                                tensor.layout());
+    write_parts(*parts, writer_, [this](const at::Tensor& part) {
+      // Elements that share a place could not be copied to another one.
+      add_plain(at::has_internal_overlap(part) == at::MemOverlap::Yes
+                    ? part.contiguous()
+                    : part);
+      return true;
+    });
+  }
+
+  void add_plain(const at::Tensor& tensor) {
+    writer_.add_tensor(shape_of(tensor), 0);
+    tensors_.push_back(tensor);
+  }
+
+  record::Writer& writer_;
+  TensorVector tensors_;
+  uint32_t count_ = 0;
+};
+
+// A tensor that the operator has resized, given other strides or put together
+// anew, and which
+// argument it is.
 struct Resized {
   int64_t argument;
   at::Tensor tensor;
@@ -228,24 +265,39 @@ class WrittenArguments {
       if (!arguments[i].isTensor()) continue;
       const at::Tensor& tensor = arguments[i].toTensor();
       if (!tensor.defined()) continue;
-      before_.push_back({static_cast<int64_t>(i), tensor});
-      sizes_.push_back(tensor.sizes().vec());
+      Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
+      if (is_plain(tensor)) {
+        before.sizes = tensor.sizes().vec();
+        before.strides = tensor.strides().vec();
+      } else {
+        before.parts = take_apart(tensor);
+      }
+      before_.push_back(std::move(before));
     }
   }
 
   std::vector<Resized> resized() const {
     std::vector<Resized> result;
-    for (size_t i = 0; i < before_.size(); ++i) {
-      if (before_[i].tensor.sizes() != at::IntArrayRef(sizes_[i])) {
-        result.push_back(before_[i]);
-      }
+    for (const Before& before : before_) {
+      const at::Tensor& tensor = before.now.tensor;
+      const bool is_same =
+          before.parts.has_value()
+              ? are_same(*before.parts, *take_apart(tensor))
+              : tensor.sizes() == at::IntArrayRef(before.sizes) &&
+                    tensor.strides() == at::IntArrayRef(before.strides);
+      if (!is_same) result.push_back(before.now);
     }
     return result;
   }
 
  private:
-  std::vector<Resized> before_;
-  std::vector<std::vector<int64_t>> sizes_;
+  struct Before {
+    Resized now;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    std::optional<Parts> parts;  // of a composite
+  };
+  std::vector<Before> before_;
 };
 
 // The reply is a record itself: its name is the operator's, its settings the
@@ -255,29 +307,27 @@ orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
                              const Operator& op, const torch::jit::Stack& stack,
                              const std::vector<Resized>& resized) {
   record::Writer writer(/*values_apart=*/false);
-  writer.add_storage(0, 0);
-  uint32_t count = 0;
+  Description description(writer);
   for (size_t i = 0; i < op.returns_new.size(); ++i) {
-    if (!op.returns_new[i]) continue;
-    describe(stack[i], writer);
-    ++count;
+    if (op.returns_new[i]) description.add(stack[i]);
   }
-  TensorVector tensors = new_tensors(op, stack);
   for (const Resized& argument : resized) {
-    writer.add_int(argument.argument);
-    describe(argument.tensor, writer);
-    tensors.push_back(argument.tensor);
-    count += 2;
+    description.add(argument.argument);
+    description.add(argument.tensor);
   }
+  TensorVector tensors = description.take_tensors();
   const uint64_t token =
       tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
   record::Words words;
-  writer.finish(reader.name(), reader.header().operator_id, token, 0, count,
-                &words);
+  writer.finish(reader.name(), reader.header().operator_id, token, 0,
+                description.count(), &words);
   return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
 }
 
-void call_cpu(const Operator& op, torch::jit::Stack& stack) {
+void call_cpu(const Operator& op, const Decoder& decoder,
+              torch::jit::Stack& stack) {
+  if (C10_UNLIKELY(decoder.has_composites()))
+    return op.handle.callBoxed(&stack);
   op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
@@ -293,7 +343,7 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
   // Results may lie in placements: they go before the scope ends, also when the
   // kernel fails.
   const auto clear = c10::make_scope_exit([&] { stack.clear(); });
-  call_cpu(op, stack);
+  call_cpu(op, decoder, stack);
   scope.close();
   settle_all(decoder, outputs, new_tensors(op, stack));
   stack.clear();
@@ -315,7 +365,7 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   decoder.push_arguments(stack);
   check_count(op, stack);
   const WrittenArguments written(op.handle.schema(), stack);
-  call_cpu(op, stack);
+  call_cpu(op, decoder, stack);
   return reply_with_results(ctx, reader, op, stack, written.resized());
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "backend/executor/decode.h"
+#include "backend/record/metadata_cache.h"
 
 namespace torch_openreg {
 
@@ -34,11 +35,8 @@ bool is_simple(const c10::IValue& argument) {
 }
 
 std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
-  uint64_t hash = reader.header().operator_id;
-  for (const record::Word word : reader.argument_words()) {
-    hash = std::rotl(hash, 7) + word;
-  }
-  hash *= 0x9e3779b97f4a7c15;
+  const uint64_t hash = record::MetadataCache::hash_of(
+      reader.header().operator_id, 0, reader.argument_words());
   return kept()[hash >> (64 - kKeptBits)];
 }
 
@@ -153,8 +151,13 @@ void PreparedCall::add_tensor(const at::Tensor& tensor,
     storages_.resize(view.storage + 1, {nullptr, 0});
   }
   storages_[view.storage].impl = impl->unsafe_storage().unsafeGetStorageImpl();
-  ++storages_[view.storage].users;
-  tensors_.push_back({impl, view.storage, extent_of(view)});
+  const bool is_same = (view.flags & record::kSame) != 0;
+  if (!is_same) ++storages_[view.storage].users;
+  uint32_t users = 1;
+  for (BoundTensor& other : tensors_) {
+    if (other.impl == impl) users = ++other.users;
+  }
+  tensors_.push_back({impl, view.storage, extent_of(view), users, is_same});
 }
 
 bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
@@ -166,6 +169,7 @@ bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
     return false;
   }
   if (static_cast<uint64_t>(tensor.impl->storage_offset()) != offset) {
+    if (tensor.is_same) return false;
     tensor.impl->set_storage_offset(static_cast<int64_t>(offset));
   }
   return true;
@@ -222,7 +226,7 @@ bool PreparedCall::has_output_as_expected() const {
 
 bool PreparedCall::is_shared() const {
   const auto has_other_user = [](const BoundTensor& tensor) {
-    return c10::raw::intrusive_ptr::use_count(tensor.impl) != 1;
+    return c10::raw::intrusive_ptr::use_count(tensor.impl) != tensor.users;
   };
   const auto has_other_tensor = [](const BoundStorage& storage) {
     return storage.impl != nullptr &&

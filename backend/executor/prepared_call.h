@@ -57,6 +57,8 @@ class PreparedCall {
     c10::TensorImpl* impl;
     uint32_t storage;
     uint64_t extent;  // in elements, from its offset
+    uint32_t users;   // how many arguments it is
+    bool is_same;     // an earlier one of these
   };
   struct BoundStorage {
     c10::StorageImpl* impl;

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace torch_openreg::record {
 
 using Word = uint64_t;
 
 inline constexpr uint32_t kMagic = 0x4f524c52;  // "RLRO" in memory
-inline constexpr uint16_t kVersion = 1;
+inline constexpr uint16_t kVersion = 2;
 
 // What a reader accepts at most.
 inline constexpr uint32_t kMaxDimensions = 64;
@@ -37,9 +38,64 @@ enum class Tag : uint8_t {
   kTensorList = 14,  // number: length; that many arguments
   kOptionalTensorList = 15,
   kScalarList = 16,
-  kUnsigned = 17,  // 1 word: an integer that kInt is too small for
+  kComposite = 17,  // number: its kind; then its parts, as arguments
+  kUnsigned = 18,   // 1 word: an integer that kInt is too small for
   kLast = kUnsigned
 };
+
+// A tensor that is more than a storage and strides, by what it is made of. Its
+// parts are always the same ones, in this order.
+enum class Composite : uint8_t {
+  kCoo = 0,  // sizes, whether it is coalesced; indices, values
+  kCsr = 1,  // sizes; compressed indices, plain indices, values; so the next
+  kCsc = 2,
+  kBsr = 3,
+  kBsc = 4,
+  kNested = 5,      // buffer; dimensions, all sizes, all strides, offsets
+  kQuantized = 6,   // bytes; sizes, strides, offset, dtype; so the next
+  kPerTensor = 7,   // and scale, zero point
+  kPerChannel = 8,  // and axis; scales, zero points
+  kLast = kPerChannel
+};
+
+namespace parts {
+inline constexpr Tag kCoo[] = {Tag::kIntList, Tag::kBool, Tag::kTensor,
+                               Tag::kTensor};
+inline constexpr Tag kCompressed[] = {Tag::kIntList, Tag::kTensor, Tag::kTensor,
+                                      Tag::kTensor};
+inline constexpr Tag kNested[] = {Tag::kTensor, Tag::kInt, Tag::kIntList,
+                                  Tag::kIntList, Tag::kIntList};
+inline constexpr Tag kQuantized[] = {Tag::kTensor, Tag::kIntList, Tag::kIntList,
+                                     Tag::kInt, Tag::kInt};
+inline constexpr Tag kPerTensor[] = {Tag::kTensor, Tag::kIntList, Tag::kIntList,
+                                     Tag::kInt,    Tag::kInt,     Tag::kFloat,
+                                     Tag::kInt};
+inline constexpr Tag kPerChannel[] = {
+    Tag::kTensor, Tag::kIntList, Tag::kIntList, Tag::kInt,
+    Tag::kInt,    Tag::kInt,     Tag::kTensor,  Tag::kTensor};
+}  // namespace parts
+
+// The tags of its parts.
+constexpr std::span<const Tag> parts_of(Composite kind) {
+  switch (kind) {
+    case Composite::kCoo:
+      return parts::kCoo;
+    case Composite::kCsr:
+    case Composite::kCsc:
+    case Composite::kBsr:
+    case Composite::kBsc:
+      return parts::kCompressed;
+    case Composite::kNested:
+      return parts::kNested;
+    case Composite::kQuantized:
+      return parts::kQuantized;
+    case Composite::kPerTensor:
+      return parts::kPerTensor;
+    case Composite::kPerChannel:
+      return parts::kPerChannel;
+  }
+  return {};
+}
 
 // Flags of tensors.
 enum TensorFlags : uint8_t {
@@ -47,9 +103,10 @@ enum TensorFlags : uint8_t {
   kNegative = 2,
   kWrappedNumber = 4,
   kReadOnly = 8,  // the operator does not write it
+  kSame = 16,     // not a second tensor: the earlier one that looks like it
 };
 inline constexpr uint8_t kAllTensorFlags =
-    kConjugate | kNegative | kWrappedNumber | kReadOnly;
+    kConjugate | kNegative | kWrappedNumber | kReadOnly | kSame;
 
 // How the values of an operator (floats, host values, generators) are kept: in
 // the arguments, where they are part of the key, or behind them, where the key
@@ -58,7 +115,12 @@ enum RecordFlags : uint16_t {
   kValuesApart = 1,
   kKeepOutputs = 2,  // no outputs are prepared: keep them and tell about them
   kQuiet = 4,        // the host has given the operator's warnings already
+  // A gradient will be asked for: some kernels for composites keep what it
+  // needs.
+  kNeedsGradient = 8,
 };
+inline constexpr uint16_t kAllRecordFlags =
+    kValuesApart | kKeepOutputs | kQuiet | kNeedsGradient;
 
 // The first words of a record. After it, in this order: `argument_words` of
 // arguments, `value_words` of values, `offset_words` of offsets (in elements,

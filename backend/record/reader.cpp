@@ -48,6 +48,7 @@ constexpr auto kUsedBits = [] {
       kNumber | kDimensions | Word{kAllTensorFlags} << 16 | kDtype);
   use(Tag::kHostValue, Word{kWrappedNumber} << 16 | kDtype);
   use(Tag::kBool, Word{1} << 32);
+  use(Tag::kComposite, Word{0xff} << 32);
   for (const Tag tag :
        {Tag::kString, Tag::kIntList, Tag::kFloatList, Tag::kBoolList,
         Tag::kTensorList, Tag::kOptionalTensorList, Tag::kScalarList}) {
@@ -62,8 +63,8 @@ constexpr uint32_t bit(Tag tag) { return uint32_t{1} << static_cast<int>(tag); }
 // The tags that may stand inside a list, as bits. Lists may not: whoever reads
 // one inside another would follow a hostile record as deep as it likes.
 uint32_t element_tags(Tag list) {
-  constexpr uint32_t kTensors =
-      bit(Tag::kTensor) | bit(Tag::kUndefined) | bit(Tag::kHostValue);
+  constexpr uint32_t kTensors = bit(Tag::kTensor) | bit(Tag::kUndefined) |
+                                bit(Tag::kHostValue) | bit(Tag::kComposite);
   switch (list) {
     case Tag::kTensorList:
       return kTensors;
@@ -110,8 +111,7 @@ bool Reader::open() {
   if (!take(&rest, kHeaderWords, &part)) return false;
   std::memcpy(&header_, part.data(), sizeof header_);
   if (header_.magic != kMagic || header_.version != kVersion ||
-      (header_.flags & ~(kValuesApart | kKeepOutputs | kQuiet)) != 0 ||
-      !is_consistent(header_)) {
+      (header_.flags & ~kAllRecordFlags) != 0 || !is_consistent(header_)) {
     return false;
   }
   std::span<const Word> name;
@@ -160,13 +160,22 @@ bool Reader::read_tensor(const FirstWord& first, std::span<const Word>* words,
          std::ranges::none_of(tensor->strides, is_negative);
 }
 
+// Whether such an argument may come next; it counts as read.
+bool Reader::is_due(Tag tag) {
+  if (!parts_.empty()) {
+    const Tag expected = parts_.front();
+    parts_ = parts_.subspan(1);
+    return tag == expected;
+  }
+  if (elements_left_ == 0) return true;
+  --elements_left_;
+  return (element_tags(list_) & bit(tag)) != 0;
+}
+
 bool Reader::next_argument(Argument* argument) {
   FirstWord first;
   if (!take_first(&arguments_, &first)) return false;
-  if (elements_left_ > 0) {
-    if ((element_tags(list_) & bit(first.tag)) == 0) return false;
-    --elements_left_;
-  }
+  if (!is_due(first.tag)) return false;
   argument->tag = first.tag;
   argument->number = first.number;
   return read_body(first, argument);
@@ -227,6 +236,11 @@ bool Reader::read_body(const FirstWord& first, Argument* argument) {
       elements_left_ = first.number;
       // Each element takes a word at least.
       return first.number <= arguments_.size();
+    case Tag::kComposite:
+      if (first.number > static_cast<uint32_t>(Composite::kLast)) return false;
+      argument->composite = static_cast<Composite>(first.number);
+      parts_ = parts_of(argument->composite);
+      return true;
   }
   return false;
 }

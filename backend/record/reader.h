@@ -30,6 +30,7 @@ struct Argument {
   Tag tag = Tag::kNone;
   TensorView tensor;                  // kTensor; dtype and flags: kHostValue
   uint32_t number = 0;                // kBool, and the length of lists
+  Composite composite{};              // kComposite
   int64_t integer = 0;                // kInt, and the bits of kUnsigned
   double values[2] = {};              // kFloat, kComplex
   Word words[2] = {};                 // kHostValue, kGenerator
@@ -66,7 +67,8 @@ class Reader {
   std::span<const Word> output_offset_words() const { return output_offsets_; }
 
   // The next argument, or, after the head of a list of arguments, its next
-  // element, which belongs into such a list and is no list itself. False
+  // element, which belongs into such a list and is no list itself; or, after
+  // the head of a composite, its next part, as parts_of() says. False
   // if there is none or it is malformed; nothing more may be read then. A
   // tensor's storage exists; whether it holds the tensor, fits() tells.
   bool next_argument(Argument* argument);
@@ -90,6 +92,7 @@ class Reader {
   bool read_tensor(const FirstWord& first, std::span<const Word>* words,
                    std::span<const Word>* offsets, TensorView* tensor) const;
   bool take_values(size_t count, std::span<const Word>* taken);
+  bool is_due(Tag tag);
   bool read_body(const FirstWord& first, Argument* argument);
 
   std::span<const Word> words_;
@@ -103,6 +106,7 @@ class Reader {
   std::string_view name_;
   Tag list_ = Tag::kNone;       // the list that is being read
   uint32_t elements_left_ = 0;  // how much of it
+  std::span<const Tag> parts_;  // of the composite that is being read
 };
 
 }  // namespace torch_openreg::record

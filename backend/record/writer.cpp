@@ -125,6 +125,7 @@ size_t Writer::body_words(const FirstWord& first) const {
     case Tag::kTensorList:
     case Tag::kOptionalTensorList:
     case Tag::kScalarList:
+    case Tag::kComposite:
       return 0;
   }
   return 0;

@@ -53,6 +53,10 @@ class Writer {
   void begin_list(Tag tag, size_t length) {
     first(tag, static_cast<uint32_t>(length));
   }
+  // The head of a composite; its parts follow as arguments.
+  void begin_composite(Composite kind) {
+    first(Tag::kComposite, static_cast<uint32_t>(kind));
+  }
 
   // The storage at `address`: the same number for the same address, which holds
   // the larger of their bytes (imported memory may have two storages).

@@ -9,6 +9,8 @@ namespace {
 
 thread_local int current = 0;
 
+constexpr uintptr_t kPage = 4096;  // the smallest there is
+
 template <typename T>
 Status find_in(HandleTable<T>& table, const char* kind, const char* argument,
                const void* handle, typename HandleTable<T>::Ref* ref) {
@@ -145,9 +147,12 @@ Status locate(const void* pointer, size_t count, const char* argument,
                    owner->memory().describe(pointer).c_str());
   }
   const HostKind kind = runtime.host_memory().classify(pointer, count);
-  const void* const last =
-      reinterpret_cast<const void*>(address + (count > 0 ? count - 1 : 0));
-  if (kind == HostKind::kPartlyPinned || runtime.find_owner(last) != nullptr) {
+  const uintptr_t last = address + (count > 0 ? count - 1 : 0);
+  // A page is the host's or a device's.
+  const bool ends_on_device =
+      last / kPage != address / kPage &&
+      runtime.find_owner(reinterpret_cast<const void*>(last)) != nullptr;
+  if (kind == HostKind::kPartlyPinned || ends_on_device) {
     return failure(orErrorInvalidValue,
                    "%s=%p, %zu bytes, is not wholly inside one piece of "
                    "ordinary or of pinned memory",

@@ -50,7 +50,7 @@ Status copy(void* dst, const void* src, size_t count, orMemcpyKind kind,
   OPENREG_RETURN_IF_ERROR(locate(dst, count, "dst", &to));
   OPENREG_RETURN_IF_ERROR(locate(src, count, "src", &from));
   OPENREG_RETURN_IF_ERROR(check_kind(to, from, kind));
-  const CopyCommand command{to.memory, from.memory, count};
+  CopyCommand command{to.memory, from.memory, count};
   if (to.is_device() && from.is_device()) {
     return stream->submit(command, {}, urgency_of(count));
   }
@@ -100,7 +100,7 @@ Status fill(void* ptr, int value, size_t count, orStream_t stream_handle,
     return failure(orErrorInvalidValue,
                    "ptr=%p is neither device nor pinned memory", ptr);
   }
-  const FillCommand command{to.memory, count,
+  FillCommand command{to.memory, count,
                             static_cast<unsigned char>(value)};
   if (blocking && !to.is_device()) {
     Completion completion;

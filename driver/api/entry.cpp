@@ -2,7 +2,7 @@
 
 namespace openreg::api {
 
-Status check_ready() {
+Status why_not_ready() {
   if (DeviceCodeScope::is_active()) {
     return failure(orErrorNotSupported,
                    "the driver can't be called from a kernel or a host "

@@ -16,8 +16,16 @@ namespace openreg::api {
 // of the message. Returns the code.
 orError_t finish(const char* function, const Status& status) noexcept;
 
-// Whether the driver answers calls on this thread now.
-Status check_ready();
+// Says why the driver does not answer calls on this thread now.
+Status why_not_ready();
+
+// Whether it does.
+inline Status check_ready() {
+  const Runtime& runtime = Runtime::get();
+  if (!DeviceCodeScope::is_active() && runtime.is_running()) [[likely]]
+    return {};
+  return why_not_ready();
+}
 
 // Runs the body of an API function; no exception leaves it.
 template <typename Body>

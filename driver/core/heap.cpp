@@ -25,6 +25,43 @@ constexpr size_t round_up(size_t size) {
 
 }  // namespace
 
+std::optional<Block> RecentBlocks::find(uintptr_t address) const {
+  const Slot& slot = slots_[index_of(address)];
+  const uint64_t version = slot.version.load(std::memory_order_acquire);
+  const Block block{slot.base.load(std::memory_order_acquire),
+                    slot.size.load(std::memory_order_acquire)};
+  if (version % 2 != 0 ||
+      slot.version.load(std::memory_order_relaxed) != version) {
+    return std::nullopt;
+  }
+  // The end may be the start of another block.
+  if (!block.contains(address, 1)) return std::nullopt;
+  return block;
+}
+
+void RecentBlocks::remember(uintptr_t address, const Block& block) {
+  Slot& slot = slots_[index_of(address)];
+  uint64_t version = slot.version.load(std::memory_order_relaxed);
+  if (version % 2 != 0 ||
+      !slot.version.compare_exchange_strong(version, version + 1,
+                                            std::memory_order_acquire)) {
+    return;  // another thread is at it
+  }
+  slot.base.store(block.base, std::memory_order_release);
+  slot.size.store(block.size, std::memory_order_release);
+  slot.version.store(version + 2, std::memory_order_release);
+}
+
+void RecentBlocks::forget() {
+  for (Slot& slot : slots_) {
+    const uint64_t version = slot.version.load(std::memory_order_relaxed);
+    slot.version.store(version + 1, std::memory_order_relaxed);
+    slot.base.store(0, std::memory_order_release);
+    slot.size.store(0, std::memory_order_release);
+    slot.version.store(version + 2, std::memory_order_release);
+  }
+}
+
 Heap::Heap(uintptr_t base, size_t size, size_t limit, GiveBack give_back)
     : base_(base),
       size_(size),
@@ -68,6 +105,7 @@ void Heap::end_free(uintptr_t address) {
   const auto place = live_.find(address);
   if (place == live_.end()) return;  // closed meanwhile
   const LiveBlock block = place->second;
+  recent_.forget();
   live_.erase(place);
   allocated_ -= block.extent;
   remember(address, block.size);
@@ -78,6 +116,7 @@ void Heap::end_free(uintptr_t address) {
 void Heap::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  recent_.forget();
   live_.clear();
   freed_ = {};
   free_.clear();
@@ -87,8 +126,11 @@ void Heap::close() {
 }
 
 std::optional<Block> Heap::find(uintptr_t address) const {
+  if (const auto block = recent_.find(address)) return block;
   const std::shared_lock lock(mutex_);
-  return find_locked(address);
+  const auto block = find_locked(address);
+  if (block.has_value()) recent_.remember(address, *block);
+  return block;
 }
 
 std::optional<Block> Heap::find_locked(uintptr_t address) const {

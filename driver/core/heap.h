@@ -2,6 +2,8 @@
 // behind the addresses: it never touches them.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,11 +42,41 @@ struct Trace {
   Block block;  // its size is 0 if it is not known
 };
 
+// Blocks that were looked up lately, to be found again without a lock.
+// Thread-safe, but for what is said below.
+class RecentBlocks {
+ public:
+  // The block that `address` is in, its end not counted; nothing if it is not
+  // among them.
+  std::optional<Block> find(uintptr_t address) const;
+  // Keeps the block of `address`. Not while another thread calls forget().
+  void remember(uintptr_t address, const Block& block);
+  // To be called before a block goes.
+  void forget();
+
+ private:
+  struct Slot {
+    // Odd while somebody writes. Who reads and sees it change has read nothing.
+    std::atomic<uint64_t> version{0};
+    std::atomic<uintptr_t> base{0};
+    std::atomic<size_t> size{0};
+  };
+  static constexpr size_t kSlots = 16;
+  static constexpr int kRegionBits = 21;  // of addresses that share a slot
+
+  static size_t index_of(uintptr_t address) {
+    return (address >> kRegionBits) % kSlots;
+  }
+
+  std::array<Slot, kSlots> slots_;
+};
+
 // Hands out addresses, best fit, and finds the allocation of an address.
 // Freed neighbours become one piece again. Memory of freed blocks is kept for
 // the next ones up to a bound; beyond it, `give_back` is told to return the
 // largest pieces.
-// Thread-safe: looking up shares a lock, allocating and freeing take it.
+// Thread-safe: looking up shares a lock, unless the block was looked up lately;
+// allocating and freeing take it.
 class Heap {
  public:
   using GiveBack = std::function<void(uintptr_t address, size_t size)>;
@@ -108,8 +140,9 @@ class Heap {
   const GiveBack give_back_;
 
   mutable std::shared_mutex mutex_;
-  LiveMap live_;                                    // guarded by mutex_
-  FreeMap free_;                                    // guarded by mutex_
+  mutable RecentBlocks recent_;  // of live_; changed under mutex_, if shared
+  LiveMap live_;                 // guarded by mutex_
+  FreeMap free_;                 // guarded by mutex_
   std::set<std::pair<size_t, uintptr_t>> by_size_;  // free_, by size
   size_t allocated_ = 0;                            // guarded by mutex_
   size_t kept_ = 0;      // sum of used_before over free_; guarded by mutex_

@@ -24,13 +24,14 @@ class Queue : public std::enable_shared_from_this<Queue> {
  public:
   virtual ~Queue() = default;
 
-  // Takes a command and stores its number. `completion` may be null; otherwise
+  // Takes a command (it is moved from only if it is queued) and stores its
+  // number. `completion` may be null; otherwise
   // it must live until wait(*sequence) has returned. Blocks while too much is
   // queued. A failure of the command itself goes to the completion, or without
   // one to the context.
   //   orErrorInvalidHandle  the queue was retired or closed
   //   orErrorOutOfMemory    no thread or no memory for the queue
-  virtual Status submit(Command command, Payload payload, Urgency urgency,
+  virtual Status submit(Command&& command, Payload payload, Urgency urgency,
                         Completion* completion, uint64_t* sequence) = 0;
 
   // Waits until `target` is done. The calling thread may run commands, but none

@@ -30,6 +30,9 @@ class Runtime {
   // Why the driver could not start; success if it did.
   const Status& status() const { return status_; }
   RuntimeState state() const { return state_.load(std::memory_order_acquire); }
+  bool is_running() const {
+    return status_.ok() && state() == RuntimeState::kRunning;
+  }
 
   int device_count() const { return config_.devices; }
   // Requires 0 <= index < device_count().

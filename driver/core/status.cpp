@@ -20,6 +20,11 @@ std::string format_arguments(const char* format, va_list arguments) {
 
 }  // namespace
 
+const std::string& Status::message() const {
+  static const std::string& none = *new std::string;
+  return ok() ? none : failure_->message;
+}
+
 Status failure(orError_t code, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

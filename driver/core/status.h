@@ -3,6 +3,7 @@
 // the code and find the message in the thread's last error.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -10,21 +11,35 @@
 
 namespace openreg {
 
+// A success is a null pointer: functions hand many of them on.
 class [[nodiscard]] Status {
  public:
   // Success.
   Status() = default;
 
+  // `code` is not orSuccess.
   Status(orError_t code, std::string message)
-      : code_(code), message_(std::move(message)) {}
+      : failure_(std::make_unique<Failure>(code, std::move(message))) {}
 
-  bool ok() const { return code_ == orSuccess; }
-  orError_t code() const { return code_; }
-  const std::string& message() const { return message_; }
+  Status(const Status& other)
+      : failure_(other.ok() ? nullptr
+                            : std::make_unique<Failure>(*other.failure_)) {}
+  Status& operator=(const Status& other) { return *this = Status(other); }
+  Status(Status&&) noexcept = default;
+  Status& operator=(Status&&) noexcept = default;
+  ~Status() = default;
+
+  bool ok() const { return failure_ == nullptr; }
+  orError_t code() const { return ok() ? orSuccess : failure_->code; }
+  // Empty for a success.
+  const std::string& message() const;
 
  private:
-  orError_t code_ = orSuccess;
-  std::string message_;
+  struct Failure {
+    orError_t code;
+    std::string message;
+  };
+  std::unique_ptr<Failure> failure_;
 };
 
 // Makes a failure with a message in printf's notation.

@@ -11,7 +11,7 @@ bool Stream::is_blocking() const {
   return !is_default_ && (flags_ & orStreamNonBlocking) == 0;
 }
 
-Status Stream::submit(Command command, Payload payload, Urgency urgency) {
+Status Stream::submit(Command&& command, Payload payload, Urgency urgency) {
   if (context_.config().launch_blocking) {
     Completion completion;
     return run(std::move(command), payload, completion);
@@ -19,18 +19,20 @@ Status Stream::submit(Command command, Payload payload, Urgency urgency) {
   return submit_async(std::move(command), payload, urgency);
 }
 
-Status Stream::submit_async(Command command, Payload payload, Urgency urgency,
+Status Stream::submit_async(Command&& command, Payload payload, Urgency urgency,
                             Fence* fence) {
-  Fence own;
-  return enqueue(std::move(command), payload, urgency, nullptr,
-                 fence != nullptr ? fence : &own);
+  uint64_t sequence = 0;
+  OPENREG_RETURN_IF_ERROR(
+      enqueue(std::move(command), payload, urgency, nullptr, &sequence));
+  if (fence != nullptr) *fence = {queue_, sequence};
+  return {};
 }
 
-Status Stream::run(Command command, Payload payload, Completion& completion) {
-  Fence fence;
+Status Stream::run(Command&& command, Payload payload, Completion& completion) {
+  uint64_t sequence = 0;
   OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), payload, Urgency::kWaited,
-                                  &completion, &fence));
-  queue_->wait(fence.sequence);
+                                  &completion, &sequence));
+  queue_->wait(sequence);
   OPENREG_RETURN_IF_ERROR(completion.status);
   return context_.failures().take();
 }
@@ -50,16 +52,17 @@ std::array<Context*, 2> owners_of(const Command& command) {
 
 }  // namespace
 
-Status Stream::enqueue(Command command, Payload payload, Urgency urgency,
-                       Completion* completion, Fence* fence) {
+Status Stream::enqueue(Command&& command, Payload payload, Urgency urgency,
+                       Completion* completion, uint64_t* sequence) {
   OPENREG_RETURN_IF_ERROR(context_.failures().take());
   OPENREG_RETURN_IF_ERROR(context_.order(*this));
   const std::array<Context*, 2> owners = owners_of(command);
   OPENREG_RETURN_IF_ERROR(queue_->submit(std::move(command), payload, urgency,
-                                         completion, &fence->sequence));
-  fence->queue = queue_;
+                                         completion, sequence));
   for (Context* const owner : owners) {
-    if (owner != nullptr && owner != &context_) owner->note_visit(*fence);
+    if (owner != nullptr && owner != &context_) {
+      owner->note_visit({queue_, *sequence});
+    }
   }
   return {};
 }

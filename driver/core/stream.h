@@ -35,18 +35,18 @@ class Stream {
 
   // Submits work. Tells an earlier failure of the device instead, if there is
   // one. With OPENREG_LAUNCH_BLOCKING=1, waits for it as run() does.
-  Status submit(Command command, Payload payload = {},
+  Status submit(Command&& command, Payload payload = {},
                 Urgency urgency = Urgency::kQueued);
 
   // The same, never waiting: for what takes no time of its own (a wait, a mark,
   // a host function, a gate). Stores the point behind it in `fence`, if given.
-  Status submit_async(Command command, Payload payload = {},
+  Status submit_async(Command&& command, Payload payload = {},
                       Urgency urgency = Urgency::kQueued,
                       Fence* fence = nullptr);
 
   // Submits work and waits for it. Its own failure is returned; then that of
   // earlier work. `completion` may bring room for a reply.
-  Status run(Command command, Payload payload, Completion& completion);
+  Status run(Command&& command, Payload payload, Completion& completion);
 
   // Waits for everything submitted so far and tells an earlier failure.
   Status synchronize();
@@ -56,8 +56,8 @@ class Stream {
  private:
   // Tells an earlier failure, or hands the command to the queue and lets other
   // devices know whose memory it uses.
-  Status enqueue(Command command, Payload payload, Urgency urgency,
-                 Completion* completion, Fence* fence);
+  Status enqueue(Command&& command, Payload payload, Urgency urgency,
+                 Completion* completion, uint64_t* sequence);
 
   Context& context_;
   const std::shared_ptr<Queue> queue_;

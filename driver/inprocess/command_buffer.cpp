@@ -73,7 +73,7 @@ void CommandBuffer::return_chunk(Chunk* chunk) {
   if (before != nullptr) Chunk::destroy(before);
 }
 
-void CommandBuffer::push(Command command, Payload payload,
+void CommandBuffer::push(Command&& command, Payload payload,
                          Completion* completion) {
   const size_t bytes = kHeader + round_up(payload.size());
   std::byte* const place = reserve(bytes);

@@ -41,7 +41,7 @@ class CommandBuffer {
 
   // Producer: adds an entry and copies the payload, aligned to 16 bytes.
   // Throws std::bad_alloc and changes nothing if there is no memory.
-  void push(Command command, Payload payload, Completion* completion);
+  void push(Command&& command, Payload payload, Completion* completion);
 
   // Consumer: the oldest entry, which must exist; and its removal.
   Entry& front() { return *last_->next; }

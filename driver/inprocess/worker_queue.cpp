@@ -54,7 +54,7 @@ WorkerQueue::~WorkerQueue() {
   join();
 }
 
-Status WorkerQueue::submit(Command command, Payload payload, Urgency urgency,
+Status WorkerQueue::submit(Command&& command, Payload payload, Urgency urgency,
                            Completion* completion, uint64_t* sequence) {
   if (urgency != Urgency::kQueued) {
     Status status;
@@ -100,7 +100,7 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   return true;
 }
 
-Status WorkerQueue::enqueue(Command command, Payload payload,
+Status WorkerQueue::enqueue(Command&& command, Payload payload,
                             Completion* completion, uint64_t* sequence) {
   {
     const std::lock_guard lock(submit_mutex_);

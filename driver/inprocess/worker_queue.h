@@ -34,7 +34,7 @@ class WorkerQueue final : public Queue {
   WorkerQueue(Context& context, ExecutionPlaces& places, int priority);
   ~WorkerQueue() override;
 
-  Status submit(Command command, Payload payload, Urgency urgency,
+  Status submit(Command&& command, Payload payload, Urgency urgency,
                 Completion* completion, uint64_t* sequence) override;
   void wait(uint64_t target, WaitStyle style) override;
   void retire() override;
@@ -47,7 +47,7 @@ class WorkerQueue final : public Queue {
   // whether it did; its failure is in `status`.
   bool try_run_here(Command& command, Payload payload, Completion* completion,
                     uint64_t* sequence, Status* status);
-  Status enqueue(Command command, Payload payload, Completion* completion,
+  Status enqueue(Command&& command, Payload payload, Completion* completion,
                  uint64_t* sequence);
   // Gives the next command its number, which makes it visible to whoever runs
   // commands. Requires submit_mutex_.

@@ -1,7 +1,9 @@
 // orPointerGetAttributes: what the driver knows about an address.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "support/work.h"
@@ -86,6 +88,34 @@ TEST_F(PointerTest, NeighboursAreToldApart) {
   const DeviceBuffer<char> second(512);
   expect_device(first.get() + 511, first.get(), 512, 0);
   expect_device(second.get(), second.get(), 512, 0);
+}
+
+TEST_F(PointerTest, AnAddressThatWasLookedUpIsForgottenWhenItsBlockGoes) {
+  char* const before = device_malloc(1000);
+  expect_device(before + 700, before, 1000, 0);
+  OR_ASSERT_OK(orFree(before));
+  orPointerAttributes attributes;
+  OR_EXPECT_ERROR(orErrorInvalidValue,
+                  orPointerGetAttributes(&attributes, before + 700));
+  const DeviceBuffer<char> after(900);
+  ASSERT_EQ(after.get(), before) << "the place of a freed block is used again";
+  expect_device(before + 700, before, 900, 0);
+}
+
+TEST_F(PointerTest, LookingUpWhileBlocksComeAndGoFindsWhatIsThere) {
+  const DeviceBuffer<char> stays(512);
+  std::atomic<bool> stop{false};
+  std::thread churn([&] {
+    while (!stop.load()) {
+      const DeviceBuffer<char> neighbour(512);
+      expect_device(neighbour.get(), neighbour.get(), 512, 0);
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    expect_device(stays.get() + 511, stays.get(), 512, 0);
+  }
+  stop.store(true);
+  churn.join();
 }
 
 TEST_F(PointerTest, PinnedMemoryIsKnownFromItsFirstToItsLastByte) {

@@ -197,7 +197,8 @@ TEST(MalformedRecordTest, WithATagThatDoesNotExist) {
                              tag != static_cast<unsigned>(Tag::kUnsigned) &&
                              tag != static_cast<unsigned>(Tag::kFloat) &&
                              tag != static_cast<unsigned>(Tag::kComplex) &&
-                             tag != static_cast<unsigned>(Tag::kGenerator);
+                             tag != static_cast<unsigned>(Tag::kGenerator) &&
+                             tag != static_cast<unsigned>(Tag::kComposite);
     EXPECT_EQ(is_well_formed(with_argument(std::vector<Word>{tag})),
               tag <= static_cast<unsigned>(Tag::kLast) && is_complete)
         << tag;
@@ -304,6 +305,59 @@ TEST(MalformedRecordTest, WithElementsThatDoNotBelongIntoTheList) {
   EXPECT_FALSE(holds(Tag::kTensorList, Tag::kGenerator, {1}));
   EXPECT_TRUE(holds(Tag::kOptionalTensorList, Tag::kNone));
   EXPECT_FALSE(holds(Tag::kOptionalTensorList, Tag::kBool));
+}
+
+TEST(MalformedRecordTest, WithACompositeOfNoKind) {
+  for (const uint32_t number : {9U, 255U, 256U, ~0U}) {
+    EXPECT_FALSE(is_well_formed(
+        with_argument({.tag = Tag::kComposite, .number = number})));
+  }
+  EXPECT_FALSE(
+      is_well_formed(with_argument({.tag = Tag::kComposite, .dtype = 1})));
+}
+
+// The only argument of the record: a composite with one part replaced.
+Record with_part(Composite kind, size_t place, Tag tag) {
+  Writer writer(/*values_apart=*/false);
+  writer.begin_composite(kind);
+  const auto parts = parts_of(kind);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    switch (i == place ? tag : parts[i]) {
+      case Tag::kTensor:
+        writer.add_tensor({}, writer.add_storage(0x1000, 64));
+        break;
+      case Tag::kIntList:
+        writer.add_ints({});
+        break;
+      case Tag::kInt:
+        writer.add_int(0);
+        break;
+      case Tag::kFloat:
+        writer.add_float(0);
+        break;
+      case Tag::kComposite:
+        writer.begin_composite(Composite::kCoo);
+        break;
+      default:
+        writer.add_bool(false);
+    }
+  }
+  return finish(writer, 1);
+}
+
+TEST(MalformedRecordTest, WithACompositeOfOtherParts) {
+  for (unsigned number = 0; number <= static_cast<unsigned>(Composite::kLast);
+       ++number) {
+    const auto kind = static_cast<Composite>(number);
+    const auto parts = parts_of(kind);
+    for (size_t place = 0; place < parts.size(); ++place) {
+      for (const Tag tag : {Tag::kTensor, Tag::kIntList, Tag::kInt, Tag::kFloat,
+                            Tag::kBool, Tag::kComposite}) {
+        EXPECT_EQ(is_well_formed(with_part(kind, place, tag)),
+                  tag == parts[place]);
+      }
+    }
+  }
 }
 
 TEST(MalformedRecordTest, WithTooManyDimensions) {

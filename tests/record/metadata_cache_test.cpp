@@ -101,21 +101,17 @@ TEST(MetadataCacheTest, WhatWasThereFirstStays) {
   EXPECT_EQ(cache.statistics().entries, 1);
 }
 
-// A step of the cache's hash.
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-  return hash ^ (hash >> 29);
-}
+// The factors of the first words in the cache's hash.
+constexpr uint64_t kFirst = 0x9e3779b97f4a7c15;
+constexpr uint64_t kSecond = kFirst + 0x632be59bd9b4e01a;
 
-// Calls of one hash: the operator and the settings enter it alike, and the last
-// word of a key can make up for the one before.
+// Calls of one hash: the operator and the settings enter it alike, and one word
+// of a key can make up for another.
 std::vector<Key> calls_of_one_hash() {
-  const uint64_t start = mix(1, 2);
-  const Word last = 7 ^ mix(start, 3) ^ mix(start, 5);
-  std::vector<Key> keys{{1, 2, {3, 7}},      // in turn, these differ by
-                        {2, 1, {3, 7}},      // operator and settings
-                        {9, 10, {3, 7}},     // operator and settings
-                        {1, 2, {5, last}}};  // their words
+  std::vector<Key> keys{{1, 2, {3, 7}},   // in turn, these differ by
+                        {2, 1, {3, 7}},   // operator and settings
+                        {9, 10, {3, 7}},  // operator and settings
+                        {1, 2, {3 + kSecond, 7 - kFirst}}};  // their words
   for (const Key& key : keys) {
     EXPECT_EQ(MetadataCache::hash_of(key.operator_id, key.settings, key.words),
               MetadataCache::hash_of(1, 2, keys[0].words))

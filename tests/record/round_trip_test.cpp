@@ -216,6 +216,44 @@ TEST_P(RoundTripTest, ListsOfArguments) {
   EXPECT_EQ(next(Tag::kString).text, "behind the lists");
 }
 
+TEST_P(RoundTripTest, CompositesHaveTheirParts) {
+  const std::array<int64_t, 1> one{1};
+  const TensorShape shape{
+      .dtype = 6, .flags = 0, .offset = 0, .sizes = one, .strides = one};
+  write(2, [&](Writer& writer) {
+    writer.begin_list(Tag::kTensorList, 2);
+    writer.begin_composite(Composite::kCoo);
+    writer.add_ints(std::array<int64_t, 2>{3, 2});
+    writer.add_bool(true);
+    writer.add_tensor(shape, writer.add_storage(0x1000, 8));
+    writer.add_tensor(shape, writer.add_storage(0x2000, 8));
+    writer.add_undefined();
+    writer.begin_composite(Composite::kPerTensor);
+    writer.add_tensor(shape, writer.add_storage(0x1000, 8));
+    writer.add_ints(one);
+    writer.add_ints(one);
+    writer.add_int(0);
+    writer.add_int(13);
+    writer.add_float(0.25);
+    writer.add_int(-3);
+  });
+  EXPECT_EQ(next(Tag::kTensorList).number, 2);
+  EXPECT_EQ(next(Tag::kComposite).composite, Composite::kCoo);
+  EXPECT_THAT(next(Tag::kIntList).integers, ElementsAre(3, 2));
+  EXPECT_EQ(next(Tag::kBool).number, 1);
+  EXPECT_EQ(next(Tag::kTensor).tensor.storage, 0);
+  EXPECT_EQ(next(Tag::kTensor).tensor.storage, 1);
+  next(Tag::kUndefined);
+  EXPECT_EQ(next(Tag::kComposite).composite, Composite::kPerTensor);
+  EXPECT_EQ(next(Tag::kTensor).tensor.storage, 0);
+  EXPECT_THAT(next(Tag::kIntList).integers, ElementsAre(1));
+  EXPECT_THAT(next(Tag::kIntList).integers, ElementsAre(1));
+  EXPECT_EQ(next(Tag::kInt).integer, 0);
+  EXPECT_EQ(next(Tag::kInt).integer, 13);
+  EXPECT_EQ(next(Tag::kFloat).values[0], 0.25);
+  EXPECT_EQ(next(Tag::kInt).integer, -3);
+}
+
 TEST_P(RoundTripTest, Tensors) {
   const std::array<int64_t, 3> sizes{2, 0, kHuge};
   const std::array<int64_t, 3> strides{kHuge, 1, 0};

@@ -74,17 +74,30 @@ class Echo {
   bool read_argument() {
     Argument argument;
     if (!reader_.next_argument(&argument)) return false;
-    if (!is_list(argument.tag)) {
-      write(argument);
-      return true;
-    }
+    if (!is_list(argument.tag)) return echo(argument);
     EXPECT_LE(argument.number, words_.size());
     writer_.begin_list(argument.tag, argument.number);
     for (uint32_t i = 0; i < argument.number; ++i) {
       Argument element;
       if (!reader_.next_argument(&element)) return false;
       EXPECT_FALSE(is_list(element.tag));
-      write(element);
+      if (!echo(element)) return false;
+    }
+    return true;
+  }
+
+  // An argument that is no list, with its parts.
+  bool echo(const Argument& argument) {
+    if (argument.tag != Tag::kComposite) {
+      write(argument);
+      return true;
+    }
+    writer_.begin_composite(argument.composite);
+    for (const Tag expected : parts_of(argument.composite)) {
+      Argument part;
+      if (!reader_.next_argument(&part)) return false;
+      EXPECT_EQ(part.tag, expected);
+      write(part);
     }
     return true;
   }

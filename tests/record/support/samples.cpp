@@ -13,6 +13,8 @@ namespace {
 constexpr std::array<int64_t, 2> kSizes{4, 3};
 constexpr std::array<int64_t, 2> kStrides{3, 1};
 constexpr uint64_t kBytes = 64;
+constexpr uint32_t kCompositeKinds =
+    static_cast<uint32_t>(Composite::kLast) + 1;
 
 TensorShape matrix(int64_t offset = 0, uint8_t flags = kReadOnly) {
   return {.dtype = 6,
@@ -72,6 +74,38 @@ void add_many_dimensions(Writer& writer) {
       writer.add_storage(0x3000, kBytes));
 }
 
+// The next part of a composite.
+void add_part(Writer& writer, Tag tag) {
+  switch (tag) {
+    case Tag::kTensor:
+      return writer.add_tensor(matrix(), writer.add_storage(0x5000, kBytes));
+    case Tag::kIntList:
+      return writer.add_ints(kSizes);
+    case Tag::kInt:
+      return writer.add_int(2);
+    case Tag::kFloat:
+      return writer.add_float(0.125);
+    default:
+      return writer.add_bool(true);
+  }
+}
+
+void add_composite(Writer& writer, Composite kind) {
+  writer.begin_composite(kind);
+  for (const Tag tag : parts_of(kind)) add_part(writer, tag);
+}
+
+void add_composites(Writer& writer) {
+  for (unsigned kind = 0; kind <= static_cast<unsigned>(Composite::kLast);
+       ++kind) {
+    add_composite(writer, static_cast<Composite>(kind));
+  }
+  writer.begin_list(Tag::kTensorList, 3);
+  add_composite(writer, Composite::kCoo);
+  writer.add_undefined();
+  add_composite(writer, Composite::kPerChannel);
+}
+
 // Arguments, and how many they are.
 struct Call {
   uint32_t count;
@@ -110,6 +144,7 @@ std::vector<Call> calls() {
       {1, add_many_dimensions},
       {11, add_scalars},
       {6, add_lists},
+      {kCompositeKinds + 1, add_composites},
   };
 }
 
@@ -128,6 +163,7 @@ Record full_record(bool values_apart) {
   add_scalars(writer);
   add_lists(writer);
   writer.add_tensor(matrix(0, 0), writer.add_storage(0x4000, kBytes));
+  add_composite(writer, Composite::kPerTensor);
   add_outputs(writer, 2);
   return finish(writer, kFullArguments);
 }

@@ -1,0 +1,25 @@
+// Operators on sparse, nested and quantized tensors.
+#pragma once
+
+#include "backend/export.h"
+
+namespace torch_openreg {
+
+// Note [Layouts]
+// PyTorch has a dispatch key for each kind of tensor that is more than a
+// storage and strides. Whatever has a kernel for the CPU's key gets one for
+// ours:
+//   - the CPU's own, on the host, if it only looks at how the tensor is made,
+//     or makes it of parts, or takes it apart into operators on them: views,
+//     constructors, sizes;
+//   - else the catch-all: the record carries the parts, the executor puts them
+//     together and calls the CPU's kernel. Data decides how many elements a
+//     sparse result has, so the host waits for it.
+// What has no kernel for the CPU's key PyTorch takes apart, as for the CPU.
+
+// Registers all of them, the first time. To be called before there is a tensor
+// on the device, and no earlier: it takes some milliseconds, which an import
+// should not. Thread-safe.
+TORCH_OPENREG_API void register_layouts();
+
+}  // namespace torch_openreg

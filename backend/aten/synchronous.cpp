@@ -1,0 +1,213 @@
+#include "backend/aten/synchronous.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/aten/metadata.h"
+#include "backend/aten/new_tensor.h"
+#include "backend/executor/clean_dispatch.h"
+#include "backend/executor/composites.h"
+#include "backend/executor/scalars.h"
+#include "backend/record/reader.h"
+#include "backend/runtime/executor.h"
+#include "backend/runtime/stream.h"
+
+namespace torch_openreg {
+
+namespace {
+
+using record::Argument;
+using record::Tag;
+
+// Room for the description of results; more makes the call fail.
+constexpr size_t kReplyBytes = size_t{1} << 20;
+
+record::OutputShape shape_of(const record::TensorView& tensor) {
+  return output_shape(static_cast<c10::ScalarType>(tensor.dtype),
+                      at::IntArrayRef(tensor.sizes),
+                      at::IntArrayRef(tensor.strides), tensor.flags);
+}
+
+// Reads a reply, makes the tensors that it tells of, and writes the record that
+// fetches their contents. Not thread-safe.
+class ReplyReader {
+ public:
+  ReplyReader(std::span<const record::Word> words, c10::DeviceIndex device)
+      : reader_(words), device_(device), writer_(/*values_apart=*/false) {
+    TORCH_INTERNAL_ASSERT(reader_.open(), "the device's reply is malformed");
+    writer_.add_int(static_cast<int64_t>(token()));
+  }
+
+  // What the executor keeps the results under; 0 if there is nothing to fetch.
+  uint64_t token() const { return reader_.header().settings; }
+
+  void read_results(const OperatorInfo& info) {
+    for (const int argument : info.aliased) {
+      if (argument >= 0) continue;
+      results_.values.push_back(read_result(next()));
+      ++read_;
+    }
+  }
+
+  // Pairs of an argument's number and what it is like now.
+  void read_written(std::span<const c10::IValue> arguments) {
+    for (; read_ < reader_.header().argument_count; read_ += 2) {
+      const Argument number = next();
+      const auto index = static_cast<size_t>(number.integer);
+      TORCH_INTERNAL_ASSERT(number.tag == Tag::kInt &&
+                            index < arguments.size());
+      read_written(static_cast<uint32_t>(index), arguments);
+    }
+    TORCH_INTERNAL_ASSERT(reader_.at_end(), "the device's reply is too long");
+  }
+
+  WaitedResults take_results() {
+    if (!has_composites_) {
+      results_.metadata =
+          std::make_shared<record::CallMetadata>(std::move(metadata_));
+    }
+    return std::move(results_);
+  }
+
+  const record::Writer& writer() const { return writer_; }
+
+ private:
+  Argument next() {
+    Argument argument;
+    TORCH_INTERNAL_ASSERT(reader_.next_argument(&argument));
+    return argument;
+  }
+
+  void add_output(const record::OutputShape& shape, const at::Tensor& tensor) {
+    writer_.add_output(shape.tensor,
+                       reinterpret_cast<uint64_t>(tensor.mutable_data_ptr()),
+                       shape.bytes);
+  }
+
+  at::Tensor make_plain(const Argument& argument) {
+    TORCH_INTERNAL_ASSERT(argument.tag == Tag::kTensor);
+    const record::OutputShape shape = shape_of(argument.tensor);
+    at::Tensor tensor = make_output(shape, device_);
+    add_output(shape, tensor);
+    metadata_.outputs.push_back(shape);
+    return tensor;
+  }
+
+  at::Tensor read_tensor(const Argument& argument) {
+    if (argument.tag == Tag::kUndefined) {
+      metadata_.outputs.emplace_back();
+      return {};
+    }
+    if (argument.tag != Tag::kComposite) return make_plain(argument);
+    has_composites_ = true;
+    const auto parts =
+        read_parts(argument.composite, reader_,
+                   [this](const Argument& part) { return make_plain(part); });
+    TORCH_INTERNAL_ASSERT(parts.has_value());
+    const CleanDispatch clean;
+    return put_together(*parts);
+  }
+
+  c10::IValue read_result(const Argument& argument) {
+    if (argument.tag == Tag::kTensorList) {
+      metadata_.returns.push_back(static_cast<int32_t>(argument.number));
+      c10::List<at::Tensor> list;
+      for (uint32_t n = argument.number; n > 0; --n) {
+        list.push_back(read_tensor(next()));
+      }
+      return list;
+    }
+    if (auto scalar = read_scalar(argument)) return *std::move(scalar);
+    metadata_.returns.push_back(record::CallMetadata::kSingle);
+    return read_tensor(argument);
+  }
+
+  void read_written(uint32_t index, std::span<const c10::IValue> arguments) {
+    const at::Tensor& tensor = arguments[index].toTensor();
+    const Argument argument = next();
+    if (argument.tag == Tag::kComposite) {
+      return assign(tensor, read_tensor(argument));
+    }
+    TORCH_INTERNAL_ASSERT(argument.tag == Tag::kTensor);
+    record::CallMetadata resized;
+    resized.resizes.push_back(
+        {index,
+         {argument.tensor.sizes.begin(), argument.tensor.sizes.end()},
+         {argument.tensor.strides.begin(), argument.tensor.strides.end()}});
+    resize_outputs(resized, arguments);
+    add_output(shape_of(argument.tensor), tensor);
+    metadata_.resizes.push_back(std::move(resized.resizes.front()));
+  }
+
+  record::Reader reader_;
+  const c10::DeviceIndex device_;
+  record::Writer writer_;  // of the record that fetches
+  WaitedResults results_;
+  record::CallMetadata metadata_;
+  bool has_composites_ = false;
+  uint32_t read_ = 0;  // arguments of the reply
+};
+
+bool any_requires_grad(std::span<const c10::IValue> arguments) {
+  return std::ranges::any_of(arguments, [](const c10::IValue& argument) {
+    return argument.isTensor() && argument.toTensor().defined() &&
+           argument.toTensor().requires_grad();
+  });
+}
+
+uint16_t flags_of(const Encoder& encoder,
+                  std::span<const c10::IValue> arguments) {
+  const bool needs_gradient =
+      encoder.has_composites() && any_requires_grad(arguments);
+  return record::kKeepOutputs |
+         (needs_gradient ? uint16_t{record::kNeedsGradient} : uint16_t{0});
+}
+
+// Brings the outputs that the executor keeps to the device's memory.
+void fetch(const OperatorInfo& info, const ReplyReader& reply,
+           uint64_t settings, c10::DeviceIndex device) {
+  record::Words words;
+  reply.writer().finish(info.name, info.id, settings, 0, 1, &words);
+  launch(Kernel::kFetchOutputs, words.data(),
+         words.size() * sizeof(record::Word), getCurrentOpenRegStream(device),
+         /*cheap=*/true);
+}
+
+}  // namespace
+
+void resize_outputs(const record::CallMetadata& metadata,
+                    std::span<const c10::IValue> arguments) {
+  for (const record::CallMetadata::Resize& resize : metadata.resizes) {
+    const at::Tensor& tensor = arguments[resize.argument].toTensor();
+    // The kernel may have left gaps: first the room, then the shape.
+    const record::OutputShape shape =
+        output_shape(tensor.scalar_type(), resize.sizes, resize.strides);
+    tensor.resize_({static_cast<int64_t>(shape.bytes / tensor.itemsize())});
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes,
+                                                        resize.strides);
+  }
+}
+
+WaitedResults run_and_wait(const OperatorInfo& info, Encoder& encoder,
+                           std::span<const c10::IValue> arguments,
+                           uint64_t settings) {
+  record::Words words;
+  encoder.writer().finish(info.name, info.id, settings,
+                          flags_of(encoder, arguments),
+                          static_cast<uint32_t>(info.written.size()), &words);
+  const auto room = std::make_unique_for_overwrite<record::Word[]>(
+      kReplyBytes / sizeof(record::Word));
+  const size_t bytes = launch_and_wait(
+      Kernel::kRunOperator, words.data(), words.size() * sizeof(record::Word),
+      getCurrentOpenRegStream(encoder.device()), room.get(), kReplyBytes);
+  ReplyReader reply({room.get(), bytes / sizeof(record::Word)},
+                    encoder.device());
+  reply.read_results(info);
+  reply.read_written(arguments);
+  if (reply.token() != 0) fetch(info, reply, settings, encoder.device());
+  return reply.take_results();
+}
+
+}  // namespace torch_openreg

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "backend/aten/layouts/registration.h"
 #include "backend/aten/fallback_log.h"
+#include "backend/aten/layouts/registration.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "bindings/module.h"

@@ -1,6 +1,5 @@
 #include "backend/executor/operators.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
@@ -13,13 +12,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/executor/composites.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
-#include "backend/executor/scalars.h"
+#include "backend/executor/reply.h"
 #include "backend/executor/schema.h"
 #include "backend/executor/warnings.h"
 #include "backend/record/writer.h"
@@ -27,8 +25,6 @@
 namespace torch_openreg {
 
 namespace {
-
-using TensorVector = c10::SmallVector<at::Tensor, 4>;
 
 // What the executor needs to know about an operator, found once. Immutable.
 struct Operator {
@@ -159,171 +155,6 @@ void settle_all(Decoder& decoder, const ExpectedVector& outputs,
   }
 }
 
-// Outputs that wait for fetch_outputs. Thread-safe.
-class KeptOutputs {
- public:
-  static KeptOutputs& get() {
-    static auto& instance = *new KeptOutputs;
-    return instance;
-  }
-  uint64_t keep(TensorVector tensors) {
-    const std::lock_guard lock(mutex_);
-    by_token_.emplace(++last_, std::move(tensors));
-    return last_;
-  }
-  TensorVector take(uint64_t token) {
-    const std::lock_guard lock(mutex_);
-    const auto found = by_token_.find(token);
-    if (found == by_token_.end()) {
-      throw std::invalid_argument("no outputs are kept under this token");
-    }
-    TensorVector tensors = std::move(found->second);
-    by_token_.erase(found);
-    return tensors;
-  }
-
- private:
-  std::mutex mutex_;
-  uint64_t last_ = 0;                                    // guarded by mutex_
-  std::unordered_map<uint64_t, TensorVector> by_token_;  // guarded by mutex_
-};
-
-record::TensorShape shape_of(const at::Tensor& tensor) {
-  return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
-          .flags = lazy_flags(tensor),
-          .offset = 0,
-          .sizes = tensor.sizes(),
-          .strides = tensor.strides()};
-}
-
-// Describes results as arguments of a record, and collects the plain tensors
-// that they are made of, in the order in which the host meets them.
-class Description {
- public:
-  explicit Description(record::Writer& writer) : writer_(writer) {
-    writer_.add_storage(0, 0);
-  }
-
-  void add(const c10::IValue& value) {
-    ++count_;
-    if (value.isTensor()) {
-      add_tensor(value.toTensor());
-    } else if (value.isTensorList()) {
-      const auto list = value.toTensorVector();
-      writer_.begin_list(record::Tag::kTensorList, list.size());
-      for (const at::Tensor& tensor : list) add_tensor(tensor);
-    } else {
-      TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer_),
-                                  "a result of type ", value.tagKind());
-    }
-  }
-
-  uint32_t count() const { return count_; }
-  TensorVector take_tensors() { return std::move(tensors_); }
-
- private:
-  void add_tensor(const at::Tensor& tensor) {
-    if (!tensor.defined()) return writer_.add_undefined();
-    if (is_plain(tensor)) return add_plain(tensor);
-    const auto parts = take_apart(tensor);
-    TORCH_CHECK_NOT_IMPLEMENTED(parts.has_value(), "a result of layout ",
-                                tensor.layout());
-    write_parts(*parts, writer_, [this](const at::Tensor& part) {
-      // Elements that share a place could not be copied to another one.
-      add_plain(at::has_internal_overlap(part) == at::MemOverlap::Yes
-                    ? part.contiguous()
-                    : part);
-      return true;
-    });
-  }
-
-  void add_plain(const at::Tensor& tensor) {
-    writer_.add_tensor(shape_of(tensor), 0);
-    tensors_.push_back(tensor);
-  }
-
-  record::Writer& writer_;
-  TensorVector tensors_;
-  uint32_t count_ = 0;
-};
-
-// A tensor that the operator has resized, given other strides or put together
-// anew, and which
-// argument it is.
-struct Resized {
-  int64_t argument;
-  at::Tensor tensor;
-};
-
-// The tensors among the arguments that an operator writes.
-class WrittenArguments {
- public:
-  WrittenArguments(const c10::FunctionSchema& schema,
-                   const torch::jit::Stack& arguments) {
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!is_written(schema.arguments()[i])) continue;
-      if (!arguments[i].isTensor()) continue;
-      const at::Tensor& tensor = arguments[i].toTensor();
-      if (!tensor.defined()) continue;
-      Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
-      if (is_plain(tensor)) {
-        before.sizes = tensor.sizes().vec();
-        before.strides = tensor.strides().vec();
-      } else {
-        before.parts = take_apart(tensor);
-      }
-      before_.push_back(std::move(before));
-    }
-  }
-
-  std::vector<Resized> resized() const {
-    std::vector<Resized> result;
-    for (const Before& before : before_) {
-      const at::Tensor& tensor = before.now.tensor;
-      const bool is_same =
-          before.parts.has_value()
-              ? are_same(*before.parts, *take_apart(tensor))
-              : tensor.sizes() == at::IntArrayRef(before.sizes) &&
-                    tensor.strides() == at::IntArrayRef(before.strides);
-      if (!is_same) result.push_back(before.now);
-    }
-    return result;
-  }
-
- private:
-  struct Before {
-    Resized now;
-    std::vector<int64_t> sizes;
-    std::vector<int64_t> strides;
-    std::optional<Parts> parts;  // of a composite
-  };
-  std::vector<Before> before_;
-};
-
-// The reply is a record itself: its name is the operator's, its settings the
-// token, its arguments the results; then, for each resized argument, its number
-// and what it is like now.
-orError_t reply_with_results(orKernelContext* ctx, record::Reader& reader,
-                             const Operator& op, const torch::jit::Stack& stack,
-                             const std::vector<Resized>& resized) {
-  record::Writer writer(/*values_apart=*/false);
-  Description description(writer);
-  for (size_t i = 0; i < op.returns_new.size(); ++i) {
-    if (op.returns_new[i]) description.add(stack[i]);
-  }
-  for (const Resized& argument : resized) {
-    description.add(argument.argument);
-    description.add(argument.tensor);
-  }
-  TensorVector tensors = description.take_tensors();
-  const uint64_t token =
-      tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
-  record::Words words;
-  writer.finish(reader.name(), reader.header().operator_id, token, 0,
-                description.count(), &words);
-  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
-}
-
 void call_cpu(const Operator& op, const Decoder& decoder,
               torch::jit::Stack& stack) {
   if (C10_UNLIKELY(decoder.has_composites()))
@@ -358,24 +189,31 @@ void check_count(const Operator& op, const torch::jit::Stack& stack) {
   }
 }
 
-orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
-                   record::Reader& reader) {
+orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   decoder.push_arguments(stack);
   check_count(op, stack);
   const WrittenArguments written(op.handle.schema(), stack);
   call_cpu(op, decoder, stack);
-  return reply_with_results(ctx, reader, op, stack, written.resized());
+  std::vector<c10::IValue> results;
+  for (size_t i = 0; i < op.returns_new.size(); ++i) {
+    if (op.returns_new[i]) results.push_back(stack[i]);
+  }
+  return reply_with_results(ctx, reader, results, written.resized());
 }
 
-orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
+orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
                        record::Reader& reader) {
   if (call.is_direct()) {
     const auto release = c10::make_scope_exit([&] { call.release(); });
     call.run_direct();
     return orSuccess;
   }
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
@@ -389,19 +227,19 @@ orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
-  const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   std::optional<NoWarnings> no_warnings;
   if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
     no_warnings.emplace();
   }
-  Decoder decoder(ctx, reader, /*resizable=*/keep);
-  if (keep) return run_kept(ctx, op, decoder, reader);
+  if (keep) return run_kept(ctx, reader);
   PreparedCall* const prepared = PreparedCall::find(reader);
   if (prepared != nullptr && prepared->bind(ctx, reader)) {
-    return run_prepared(op, *prepared, decoder, reader);
+    return run_prepared(ctx, *prepared, reader);
   }
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   const record::Reader from_start = reader;
@@ -419,7 +257,7 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   Decoder decoder(ctx, reader, /*resizable=*/false);
   settle_all(decoder, read_outputs(decoder, reader),
-             KeptOutputs::get().take(static_cast<uint64_t>(token.integer)));
+             take_kept(static_cast<uint64_t>(token.integer)));
   return orSuccess;
 }
 

@@ -1,0 +1,164 @@
+#include "backend/executor/reply.h"
+
+#include <ATen/MemoryOverlap.h>
+
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "backend/executor/lazy_flags.h"
+#include "backend/executor/scalars.h"
+#include "backend/executor/schema.h"
+#include "backend/record/writer.h"
+
+namespace torch_openreg {
+
+namespace {
+
+// Outputs that wait for fetch_outputs. Thread-safe.
+class KeptOutputs {
+ public:
+  static KeptOutputs& get() {
+    static auto& instance = *new KeptOutputs;
+    return instance;
+  }
+  uint64_t keep(TensorVector tensors) {
+    const std::lock_guard lock(mutex_);
+    by_token_.emplace(++last_, std::move(tensors));
+    return last_;
+  }
+  TensorVector take(uint64_t token) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_token_.find(token);
+    if (found == by_token_.end()) {
+      throw std::invalid_argument("no outputs are kept under this token");
+    }
+    TensorVector tensors = std::move(found->second);
+    by_token_.erase(found);
+    return tensors;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t last_ = 0;                                    // guarded by mutex_
+  std::unordered_map<uint64_t, TensorVector> by_token_;  // guarded by mutex_
+};
+
+record::TensorShape shape_of(const at::Tensor& tensor) {
+  return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
+          .flags = lazy_flags(tensor),
+          .offset = 0,
+          .sizes = tensor.sizes(),
+          .strides = tensor.strides()};
+}
+
+// Describes results as arguments of a record, and collects the plain tensors
+// that they are made of, in the order in which the host meets them.
+class Description {
+ public:
+  explicit Description(record::Writer& writer) : writer_(writer) {
+    writer_.add_storage(0, 0);
+  }
+
+  void add(const c10::IValue& value) {
+    ++count_;
+    if (value.isTensor()) {
+      add_tensor(value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorVector();
+      writer_.begin_list(record::Tag::kTensorList, list.size());
+      for (const at::Tensor& tensor : list) add_tensor(tensor);
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(write_scalar(value, writer_),
+                                  "a result of type ", value.tagKind());
+    }
+  }
+
+  uint32_t count() const { return count_; }
+  TensorVector take_tensors() { return std::move(tensors_); }
+
+ private:
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return writer_.add_undefined();
+    if (is_plain(tensor)) return add_plain(tensor);
+    const auto parts = take_apart(tensor);
+    TORCH_CHECK_NOT_IMPLEMENTED(parts.has_value(), "a result of layout ",
+                                tensor.layout());
+    write_parts(*parts, writer_, [this](const at::Tensor& part) {
+      // Elements that share a place could not be copied to another one.
+      add_plain(at::has_internal_overlap(part) == at::MemOverlap::Yes
+                    ? part.contiguous()
+                    : part);
+      return true;
+    });
+  }
+
+  void add_plain(const at::Tensor& tensor) {
+    writer_.add_tensor(shape_of(tensor), 0);
+    tensors_.push_back(tensor);
+  }
+
+  record::Writer& writer_;
+  TensorVector tensors_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace
+
+WrittenArguments::WrittenArguments(const c10::FunctionSchema& schema,
+                                   const torch::jit::Stack& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_written(schema.arguments()[i])) continue;
+    if (!arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    if (!tensor.defined()) continue;
+    Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
+    if (is_plain(tensor)) {
+      before.sizes = tensor.sizes().vec();
+      before.strides = tensor.strides().vec();
+    } else {
+      before.parts = take_apart(tensor);
+    }
+    before_.push_back(std::move(before));
+  }
+}
+
+std::vector<Resized> WrittenArguments::resized() const {
+  std::vector<Resized> result;
+  for (const Before& before : before_) {
+    const at::Tensor& tensor = before.now.tensor;
+    const bool is_same =
+        before.parts.has_value()
+            ? are_same(*before.parts, *take_apart(tensor))
+            : tensor.sizes() == at::IntArrayRef(before.sizes) &&
+                  tensor.strides() == at::IntArrayRef(before.strides);
+    if (!is_same) result.push_back(before.now);
+  }
+  return result;
+}
+
+orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
+                             std::span<const c10::IValue> results,
+                             const std::vector<Resized>& resized) {
+  record::Writer writer(/*values_apart=*/false);
+  Description description(writer);
+  for (const c10::IValue& result : results) description.add(result);
+  for (const Resized& argument : resized) {
+    description.add(argument.argument);
+    description.add(argument.tensor);
+  }
+  TensorVector tensors = description.take_tensors();
+  const uint64_t token =
+      tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
+  record::Words words;
+  writer.finish(reader.name(), reader.header().operator_id, token, 0,
+                description.count(), &words);
+  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+}
+
+TensorVector take_kept(uint64_t token) {
+  return KeptOutputs::get().take(token);
+}
+
+}  // namespace torch_openreg

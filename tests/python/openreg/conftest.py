@@ -87,9 +87,9 @@ def second_gate(gate: Gate) -> Iterator[Gate]:
     made.destroy()
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _long_lived_objects() -> None:
-    """What exists before the first test stays: the collections skip it."""
+    """What exists before the first test of a file stays: collections skip it."""
     gc.collect()
     gc.freeze()
 

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "backend/aten/fallback_log.h"
+#include "backend/aten/settings.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/sync_debug.h"
 #include "bindings/frames.h"
@@ -75,6 +76,7 @@ void bind_engine(py::module_& module) {
   module.def("_engine_statistics", wrap_pybind_function(statistics));
   module.def("_fallback_uses", wrap_pybind_function(uses));
   module.def("_reset_fallback_uses", wrap_pybind_function(reset_fallback_uses));
+  module.def("_note_thread_count", wrap_pybind_function(note_thread_count));
   module.def("_set_strict", wrap_pybind_function(set_strict));
   module.def("_is_strict", wrap_pybind_function(is_strict));
   module.def("_wait_for_queued_work",

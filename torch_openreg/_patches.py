@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch.overrides import has_torch_function_unary
 
-from torch_openreg import _testing
+from torch_openreg import _C, _testing
 from torch_openreg.openreg.engine import _wait_for_queued_work
 
 _T = TypeVar("_T")
@@ -124,6 +124,22 @@ def _patch_setters() -> None:
             setattr(torch, name, waiting)
 
 
+def _patch_set_num_threads() -> None:
+    """Let backward passes know the number of threads.
+
+    PyTorch keeps it by thread, and those that run backward passes don't hear of it.
+    """
+    original = torch.set_num_threads
+
+    @wraps(original)
+    def set_num_threads(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        _C._note_thread_count(torch.get_num_threads())
+
+    torch.set_num_threads = set_num_threads
+    torch._C.set_num_threads = set_num_threads
+
+
 def _waiting(setter: Callable[..., _T]) -> Callable[..., _T]:
     """Return ``setter`` with a wait for all devices before it."""
 
@@ -142,4 +158,5 @@ def apply() -> None:
     _patch_byteswap()
     _patch_element_functions()
     _patch_setters()
+    _patch_set_num_threads()
     _testing.apply()

@@ -19,7 +19,7 @@ demo: $(STAMP) ## Train a small network on the device and on the CPU
 test: $(STAMP) ## Run the tests under dev, asan, tsan and ubsan, then Python's
 	@tools/test.sh
 
-test-all: $(STAMP) ## Run the tests, a soak and the long stress tests
+test-all: $(STAMP) ## Run the tests, the full coverage, a soak and stress tests
 	@tools/test.sh --all
 
 bench: $(STAMP) ## Run the benchmarks of a release build and report

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests: the driver's and the launch record's under each build preset, the
 # backend's under `dev`, then those of the Python package. With --all also what
-# takes long: a soak of the stream and event tests and the stress tests at ten
-# times their size. Stops at the first failure.
+# takes long: all of PyTorch's databases, a soak of the stream and event tests and
+# the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -29,6 +29,8 @@ stage "python: install" tools/install.sh
 stage "python: test" python -m pytest
 
 if $all; then
+  stage "python: coverage" \
+    python -m tests.coverage run --report docs/coverage.md
   for preset in dev tsan; do
     stage "$preset: soak" ctest --preset "$preset" -C Soak -L '^soak$'
     stage "$preset: stress" \
@@ -38,4 +40,4 @@ fi
 
 printf 'All tests passed (%s, python%s) in %d s.\n' \
   "$(IFS=,; echo "${PRESETS[*]}" | sed 's/,/, /g')" \
-  "$($all && echo ', soak, stress')" "$SECONDS"
+  "$($all && echo ', coverage, soak, stress')" "$SECONDS"

@@ -6,7 +6,7 @@ Each replaces one method and leaves every other device to the original.
 import enum
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.overrides import has_torch_function_unary
@@ -69,6 +69,29 @@ def _patch_byteswap() -> None:
     torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign]
 
 
+def _patch_element_functions() -> None:
+    """Let ``apply_``, ``map_`` and ``map2_`` call a Python function for each element.
+
+    PyTorch has them for the CPU, and its tests call them on every device but CUDA.
+    """
+    for name in ("apply_", "map_", "map2_"):
+        setattr(torch.Tensor, name, _on_host(getattr(torch.Tensor, name)))
+
+
+def _on_host(original: Any) -> Any:
+    """Return a method that writes its tensor with a version that goes by the host."""
+
+    @wraps(original)
+    def method(self: torch.Tensor, *args: Any) -> torch.Tensor:
+        if self.device.type != "openreg" or has_torch_function_unary(self):
+            return cast(torch.Tensor, original(self, *args))
+        moved = [x.cpu() if isinstance(x, torch.Tensor) else x for x in args]
+        host = self.detach().cpu().requires_grad_(self.requires_grad)
+        return self.copy_(original(host, *moved))
+
+    return method
+
+
 # Settings of the whole process that the CPU's kernels read while they run.
 _SETTERS = (
     "_set_cpu_allow_fp16_reduced_precision_reduction",
@@ -117,5 +140,6 @@ def apply() -> None:
     _patch_dlpack_device()
     _patch_is_shared()
     _patch_byteswap()
+    _patch_element_functions()
     _patch_setters()
     _testing.apply()

@@ -24,9 +24,12 @@ constexpr auto kKey = c10::DispatchKey::PrivateUse1;
 // the CPU's and CUDA's devices alone, or send to a backend by another name, but
 // that are better carried whole: one record, and the CPU's own choice of
 // algorithm.
-constexpr std::array<std::string_view, 5> kCarriedWhole = {
+constexpr std::array<std::string_view, 7> kCarriedWhole = {
     "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window", "aten::mode"};
+    "aten::kaiser_window", "aten::mode",
+    // These read their tensors' memory, wherever it is.
+    "aten::_grid_sampler_2d_cpu_fallback",
+    "aten::_grid_sampler_2d_cpu_fallback_backward"};
 
 class CatchAll final : public c10::OperatorKernel {
  public:

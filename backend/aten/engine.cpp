@@ -1,7 +1,6 @@
 #include "backend/aten/engine.h"
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -129,19 +128,6 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
   give_results(info, metadata, outputs, stack);
 }
 
-// Whether the operator gives the same if its outputs have their sizes before it
-// runs. One in place reads the old values too; and some treat an output without
-// elements as one that the caller has left to them.
-bool can_resize_first(const OperatorInfo& info,
-                      const record::CallMetadata& metadata) {
-  const auto& arguments = info.op.schema().arguments();
-  return std::ranges::all_of(metadata.resizes,
-                             [&](const record::CallMetadata::Resize& resize) {
-                               return arguments[resize.argument].is_out() &&
-                                      c10::multiply_integers(resize.sizes) != 0;
-                             });
-}
-
 // Calls of the same kind, but for sizes, are known to be good.
 uint64_t signature_id(const OperatorInfo& info) { return ~info.id; }
 
@@ -204,7 +190,8 @@ Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
                         bool* has_warned) {
   Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
-  if (inferred != nullptr && is_checked(info, encoder, settings)) {
+  if (inferred != nullptr && is_checked(info, encoder, settings) &&
+      !leaves_empty_out(info, *inferred, arguments)) {
     metadata = inferred;
   } else {
     metadata = rehearse(info, arguments, has_warned);
@@ -233,7 +220,8 @@ void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
                              stack);
   }
   if (C10_UNLIKELY(!metadata->resizes.empty())) {
-    if (!can_resize_first(info, *metadata)) {
+    if (encoder.writer().has_shared_storage() ||
+        !can_resize_first(info, *metadata)) {
       return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
                                stack);
     }

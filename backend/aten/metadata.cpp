@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
 #include <c10/util/ScopeExit.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <exception>
@@ -228,6 +229,36 @@ std::shared_ptr<const record::CallMetadata> rehearse(
   }
   if (metadata != nullptr) give();
   return metadata;
+}
+
+bool can_resize_first(const OperatorInfo& info,
+                      const record::CallMetadata& metadata) {
+  const auto& arguments = info.op.schema().arguments();
+  return std::ranges::all_of(metadata.resizes,
+                             [&](const record::CallMetadata::Resize& resize) {
+                               return arguments[resize.argument].is_out() &&
+                                      c10::multiply_integers(resize.sizes) != 0;
+                             });
+}
+
+bool leaves_empty_out(const OperatorInfo& info,
+                      const record::CallMetadata& metadata,
+                      std::span<const c10::IValue> arguments) {
+  if (!info.has_out) return false;
+  const auto is_empty = [](const record::CallMetadata::Resize& resize) {
+    return c10::multiply_integers(resize.sizes) == 0;
+  };
+  if (!metadata.resizes.empty()) {
+    return std::ranges::any_of(metadata.resizes, is_empty);
+  }
+  const auto& schema = info.op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema[i].is_out() && arguments[i].isTensor() &&
+        arguments[i].toTensor().numel() == 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace torch_openreg

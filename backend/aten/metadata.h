@@ -32,4 +32,17 @@ std::shared_ptr<const record::CallMetadata> rehearse(
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
                                  at::IntArrayRef strides, uint8_t flags = 0);
 
+// Whether the operator gives the same if its outputs have their sizes before it
+// runs, unless they share memory with inputs. One in place reads the old values
+// too; and some treat an output without elements as one that the caller has
+// left to them.
+bool can_resize_first(const OperatorInfo& info,
+                      const record::CallMetadata& metadata);
+
+// Whether the call ends with an `out` that has no elements. Operators give it
+// other strides, of which Meta kernels know nothing.
+bool leaves_empty_out(const OperatorInfo& info,
+                      const record::CallMetadata& metadata,
+                      std::span<const c10::IValue> arguments);
+
 }  // namespace torch_openreg

@@ -116,6 +116,20 @@ std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
   return find_cpp_kernel(op, c10::DispatchKey::Meta);
 }
 
+bool has_mask(std::span<const c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (!argument.isOptionalTensorList()) continue;
+    for (const auto& index : argument.toOptionalTensorVector()) {
+      if (index.has_value() && index->defined() &&
+          (index->scalar_type() == at::kBool ||
+           index->scalar_type() == at::kByte)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool may_take_host_indices(const c10::OperatorHandle& op) {
@@ -164,25 +178,14 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
                     !takes_host_indices);
 }
 
-// Indexing is tagged, but only a mask makes it data-dependent.
+// Indexing is tagged, but only a mask makes it data-dependent: it decides how
+// many elements are read, or whether so many values are what is to be written.
 bool OperatorInfo::needs_data(std::span<const c10::IValue> arguments) const {
   if (is_synchronous || gives_composites.load(std::memory_order_relaxed)) {
     return true;
   }
-  if (!takes_host_indices || !op.hasTag(at::Tag::dynamic_output_shape)) {
-    return false;
-  }
-  for (const c10::IValue& argument : arguments) {
-    if (!argument.isOptionalTensorList()) continue;
-    for (const auto& index : argument.toOptionalTensorVector()) {
-      if (index.has_value() && index->defined() &&
-          (index->scalar_type() == at::kBool ||
-           index->scalar_type() == at::kByte)) {
-        return true;
-      }
-    }
-  }
-  return false;
+  if (!takes_host_indices || !has_mask(arguments)) return false;
+  return !written[0] || arguments[2].toTensor().numel() != 1;
 }
 
 }  // namespace torch_openreg

@@ -71,6 +71,9 @@ bool describe_next(record::Reader& reader, std::ostream& out) {
     case Tag::kInt:
       out << argument.integer;
       return true;
+    case Tag::kUnsigned:
+      out << static_cast<uint64_t>(argument.integer);
+      return true;
     case Tag::kFloat:
       out << argument.values[0];
       return true;

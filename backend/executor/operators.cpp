@@ -189,8 +189,9 @@ void check_count(const Operator& op, const torch::jit::Stack& stack) {
   }
 }
 
-orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
-                   record::Reader& reader) {
+orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   decoder.push_arguments(stack);
@@ -204,13 +205,15 @@ orError_t run_kept(orKernelContext* ctx, const Operator& op, Decoder& decoder,
   return reply_with_results(ctx, reader, results, written.resized());
 }
 
-orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
+orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
                        record::Reader& reader) {
   if (call.is_direct()) {
     const auto release = c10::make_scope_exit([&] { call.release(); });
     call.run_direct();
     return orSuccess;
   }
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
@@ -224,19 +227,19 @@ orError_t run_prepared(const Operator& op, PreparedCall& call, Decoder& decoder,
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
-  const Operator& op = find_operator(reader);
   const ExecutionScope scope(Settings::unpack(reader.header().settings));
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   std::optional<NoWarnings> no_warnings;
   if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
     no_warnings.emplace();
   }
-  Decoder decoder(ctx, reader, /*resizable=*/keep);
-  if (keep) return run_kept(ctx, op, decoder, reader);
+  if (keep) return run_kept(ctx, reader);
   PreparedCall* const prepared = PreparedCall::find(reader);
   if (prepared != nullptr && prepared->bind(ctx, reader)) {
-    return run_prepared(op, *prepared, decoder, reader);
+    return run_prepared(ctx, *prepared, reader);
   }
+  const Operator& op = find_operator(reader);
+  Decoder decoder(ctx, reader, /*resizable=*/false);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   const record::Reader from_start = reader;

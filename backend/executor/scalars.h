@@ -16,6 +16,8 @@ inline bool write_scalar(const c10::IValue& value, record::Writer& writer) {
     writer.add_none();
   } else if (value.isInt()) {
     writer.add_int(value.toInt());
+  } else if (value.isUnsigned()) {
+    writer.add_unsigned(value.toUInt());
   } else if (value.isDouble()) {
     writer.add_float(value.toDouble());
   } else if (value.isBool()) {
@@ -37,6 +39,8 @@ inline std::optional<c10::IValue> read_scalar(
       return c10::IValue();
     case record::Tag::kInt:
       return argument.integer;
+    case record::Tag::kUnsigned:
+      return static_cast<uint64_t>(argument.integer);
     case record::Tag::kFloat:
       return argument.values[0];
     case record::Tag::kBool:

@@ -39,7 +39,8 @@ enum class Tag : uint8_t {
   kOptionalTensorList = 15,
   kScalarList = 16,
   kComposite = 17,  // number: its kind; then its parts, as arguments
-  kLast = kComposite
+  kUnsigned = 18,   // 1 word: an integer that kInt is too small for
+  kLast = kUnsigned
 };
 
 // A tensor that is more than a storage and strides, by what it is made of. Its

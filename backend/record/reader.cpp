@@ -71,8 +71,8 @@ uint32_t element_tags(Tag list) {
     case Tag::kOptionalTensorList:
       return kTensors | bit(Tag::kNone);
     default:  // kScalarList
-      return bit(Tag::kInt) | bit(Tag::kFloat) | bit(Tag::kBool) |
-             bit(Tag::kComplex);
+      return bit(Tag::kInt) | bit(Tag::kUnsigned) | bit(Tag::kFloat) |
+             bit(Tag::kBool) | bit(Tag::kComplex);
   }
 }
 
@@ -193,6 +193,7 @@ bool Reader::read_body(const FirstWord& first, Argument* argument) {
       std::ranges::copy(taken, argument->words);
       return true;
     case Tag::kInt:
+    case Tag::kUnsigned:
       if (!take(&arguments_, 1, &taken)) return false;
       argument->integer = static_cast<int64_t>(taken[0]);
       return true;

@@ -31,7 +31,7 @@ struct Argument {
   TensorView tensor;                  // kTensor; dtype and flags: kHostValue
   uint32_t number = 0;                // kBool, and the length of lists
   Composite composite{};              // kComposite
-  int64_t integer = 0;                // kInt
+  int64_t integer = 0;                // kInt, and the bits of kUnsigned
   double values[2] = {};              // kFloat, kComplex
   Word words[2] = {};                 // kHostValue, kGenerator
   std::string_view text;              // kString

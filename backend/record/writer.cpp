@@ -34,6 +34,11 @@ void Writer::add_int(int64_t number) {
   arguments_.push(static_cast<Word>(number));
 }
 
+void Writer::add_unsigned(uint64_t number) {
+  first(Tag::kUnsigned);
+  arguments_.push(number);
+}
+
 void Writer::add_float(double number) {
   first(Tag::kFloat);
   value(std::bit_cast<Word>(number));
@@ -98,6 +103,7 @@ size_t Writer::body_words(const FirstWord& first) const {
     case Tag::kTensor:
       return 2 * size_t{first.dimensions};
     case Tag::kInt:
+    case Tag::kUnsigned:
       return 1;
     case Tag::kFloat:
     case Tag::kGenerator:

@@ -38,6 +38,7 @@ class Writer {
   // One value of at most 16 bytes. No flag but kWrappedNumber.
   void add_host_value(uint8_t dtype, uint8_t flags, Word low, Word high);
   void add_int(int64_t value);
+  void add_unsigned(uint64_t value);
   void add_float(double value);
   void add_bool(bool value) { first(Tag::kBool, value ? 1 : 0); }
   void add_complex(double real, double imaginary);

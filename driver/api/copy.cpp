@@ -100,8 +100,7 @@ Status fill(void* ptr, int value, size_t count, orStream_t stream_handle,
     return failure(orErrorInvalidValue,
                    "ptr=%p is neither device nor pinned memory", ptr);
   }
-  FillCommand command{to.memory, count,
-                            static_cast<unsigned char>(value)};
+  FillCommand command{to.memory, count, static_cast<unsigned char>(value)};
   if (blocking && !to.is_device()) {
     Completion completion;
     return stream->run(command, {}, completion);

@@ -100,12 +100,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _one(options: argparse.Namespace) -> int:
-    import torch
+    from tests.coverage.cases import case_ids, prepare, run_case
 
-    from tests.coverage.cases import case_ids, run_case
-
-    torch.set_num_threads(1)
-    torch.set_warn_always(True)
+    prepare()
     failures = 0
     for case in case_ids():
         if case.startswith(tuple(options.prefixes)):

@@ -28,6 +28,7 @@ from tests.coverage.optimizer_checks import (
     optimizer_trials,
 )
 from tests.coverage.outcome import DEVICE, observe
+from tests.coverage.same_choices import choose_as_for_the_cpu
 from tests.coverage.trials import Trial
 
 # Their results are whatever the memory held.
@@ -44,10 +45,23 @@ _UNINITIALISED = frozenset(
     }
 )
 
+_NOT_SET = "the CPU does not set the result"
+_ONE_GRADIENT = "a fused cell of an accelerator gives both biases one gradient"
+
 # What the CPU itself gets wrong.
 _WRONG_ON_CPU = {
     ("op/median", "expanded"): "the CPU reads beyond the memory of the tensor",
     ("op/nanmedian", "expanded"): "the CPU reads beyond the memory of the tensor",
+    ("op/masked.median", "expanded"): "the CPU reads beyond the memory of the tensor",
+    ("op/nn.functional.multi_margin_loss", "zero_size"): _NOT_SET,
+    ("op/nn.functional.multilabel_margin_loss", "zero_size"): _NOT_SET,
+    ("op/nn.functional.ctc_loss", "negative"): "the CPU reads the lengths unnegated",
+}
+
+# Where PyTorch itself treats accelerators differently: what is found, and why.
+_BY_DESIGN = {
+    ("module/nn.LSTMCell", "backward"): _ONE_GRADIENT,
+    ("module/nn.LSTMCell", "double_backward"): _ONE_GRADIENT,
 }
 
 # A thread that is about to drop a reference does so within this time.
@@ -55,6 +69,15 @@ _LEAK_SECONDS = 5
 
 # No check needs more differences than these to be understood.
 _MOST_TOLD = 3
+
+
+def prepare() -> None:
+    """Make this process ready to run cases."""
+    # One thread: sums then have one order, and results are equal to the bit.
+    torch.set_num_threads(1)
+    torch.set_warn_always(True)
+    choose_as_for_the_cpu()
+    entries()
 
 
 def case_ids() -> list[str]:
@@ -204,6 +227,8 @@ def run_case(case: str, limit: int = 0) -> Result:
                 f"({Path(told.filename).name}:{told.lineno})"
             )
     result = summary.result(case)
+    if result.verdict == "different" and (key, check) in _BY_DESIGN:
+        result.verdict, result.reason = "close", _BY_DESIGN[key, check]
     for use in torch.openreg.fallback_report():
         name = f"{use.operator}: {use.reason}"
         result.fallbacks[name] = result.fallbacks.get(name, 0) + use.count
@@ -215,8 +240,11 @@ def _look_for_leak(result: Result, before: int) -> None:
     """Everything that a case allocates is free when it ends.
 
     The threads of autograd drop their last references after backward has returned,
-    so a first look may come too early.
+    so a first look may come too early. A backward that has failed leaves its nodes in
+    the thread's queue, on every device, until the next one.
     """
+    if torch.openreg.memory_allocated() > before:
+        torch.ones((), requires_grad=True).mul(1).backward()
     end = time.monotonic() + _LEAK_SECONDS
     while (left := torch.openreg.memory_allocated() - before) > 0:
         if time.monotonic() > end:

@@ -113,7 +113,6 @@ def _facts(tensor: torch.Tensor) -> Iterator[tuple[str, Any]]:
         yield "storage_offset", tensor.storage_offset()
         yield "is_conj", tensor.is_conj()
         yield "is_neg", tensor.is_neg()
-        yield "is_view", tensor._is_view()
     if tensor.layout == torch.sparse_coo:
         yield "is_coalesced", tensor.is_coalesced()
         yield "sparse_dim", tensor.sparse_dim()

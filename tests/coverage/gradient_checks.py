@@ -16,19 +16,35 @@ def _differentiable(values: Any) -> list[torch.Tensor]:
     return [x for x in tensors_of(values) if x.requires_grad]
 
 
+class _Join(torch.autograd.Function):
+    """One root for several results, with given gradients.
+
+    From several roots autograd would start as soon as it meets the first, on the
+    device's thread, and add gradients up in an order that varies.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, weights: list[torch.Tensor], *roots: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.weights = weights
+        return torch.zeros((), device=roots[0].device)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return None, *ctx.weights
+
+
 def gradients(
     outputs: Any, inputs: list[torch.Tensor], *, create_graph: bool, seed: int
 ) -> list[torch.Tensor | None]:
     """The gradients of a weighted sum of the outputs."""
     roots = _differentiable(outputs)
+    if not roots:
+        raise RuntimeError("nothing to differentiate")
+    root = _Join.apply([weights_like(root, seed) for root in roots], *roots)
     return list(
-        torch.autograd.grad(
-            roots,
-            inputs,
-            [weights_like(root, seed) for root in roots],
-            create_graph=create_graph,
-            allow_unused=True,
-        )
+        torch.autograd.grad(root, inputs, create_graph=create_graph, allow_unused=True)
     )
 
 
@@ -41,11 +57,16 @@ def _backward(function: Function, call: Call, device: str) -> Observed:
 
 
 def _double_backward(function: Function, call: Call, device: str) -> Observed:
+    """On one thread: threads number their nodes apart, and autograd goes by numbers.
+
+    With the device's thread, gradients would be added up in another order.
+    """
     args, kwargs = call.on(device)
     inputs = _differentiable((args, kwargs))
-    outputs = function(*args, **kwargs)
-    first = gradients(outputs, inputs, create_graph=True, seed=1)
-    second = gradients(first, inputs, create_graph=False, seed=2)
+    with torch.autograd.set_multithreading_enabled(False):
+        outputs = function(*args, **kwargs)
+        first = gradients(outputs, inputs, create_graph=True, seed=1)
+        second = gradients(first, inputs, create_graph=False, seed=2)
     return Observed((args, kwargs), (outputs, first, second))
 
 

@@ -64,11 +64,13 @@ def _program(
         inputs = [x for x in tensors_of((args, kwargs)) if x.requires_grad]
         inputs += [p for p in module.parameters() if p.requires_grad]
         again = check == "double_backward"
-        first = gradients(outputs, inputs, create_graph=again, seed=1)
-        observed.outputs = (*observed.outputs, first)
-        if again:
-            second = gradients(first, inputs, create_graph=False, seed=2)
-            observed.outputs = (*observed.outputs, second)
+        # Twice on one thread, as double_backward of an operator.
+        with torch.autograd.set_multithreading_enabled(not again):
+            first = gradients(outputs, inputs, create_graph=again, seed=1)
+            observed.outputs = (*observed.outputs, first)
+            if again:
+                second = gradients(first, inputs, create_graph=False, seed=2)
+                observed.outputs = (*observed.outputs, second)
         return observed
 
     return program

@@ -11,9 +11,10 @@ import torch
 
 DEVICE = "openreg"
 _SEED = 20
-# What PyTorch says once in a process: while it compiles its decompositions, and when
-# the first tensor of complex32 is made, which a kernel's temporary may be.
-_ONLY_ONCE = ("`torch.jit.", "ComplexHalf support is experimental")
+# What PyTorch says once in a process: while it compiles its decompositions, when the
+# first tensor of complex32 is made, which a kernel's temporary may be, and about a
+# library that it uses for the CPU.
+_ONLY_ONCE = ("`torch.jit.", "ComplexHalf support is experimental", "with oneDNN")
 
 
 @dataclass

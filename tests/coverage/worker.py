@@ -27,13 +27,9 @@ def main() -> None:
 
     import torch
 
-    from tests.coverage.cases import run_case, run_on_cpu
-    from tests.coverage.databases import entries
+    from tests.coverage.cases import prepare, run_case, run_on_cpu
 
-    # One thread: sums then have one order, and results are equal to the bit.
-    torch.set_num_threads(1)
-    torch.set_warn_always(True)
-    entries()
+    prepare()
     torch.openreg.init()
     gc.collect()
     gc.freeze()

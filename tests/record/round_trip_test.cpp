@@ -192,8 +192,9 @@ TEST_P(RoundTripTest, ListsOfArguments) {
     writer.begin_list(Tag::kOptionalTensorList, 2);
     writer.add_none();
     writer.add_tensor(shape, writer.add_storage(0x2000, 8));
-    writer.begin_list(Tag::kScalarList, 4);
+    writer.begin_list(Tag::kScalarList, 5);
     writer.add_int(1);
+    writer.add_unsigned(~uint64_t{0});
     writer.add_float(2);
     writer.add_bool(true);
     writer.add_complex(3, 4);
@@ -206,8 +207,9 @@ TEST_P(RoundTripTest, ListsOfArguments) {
   EXPECT_EQ(next(Tag::kOptionalTensorList).number, 2);
   next(Tag::kNone);
   EXPECT_EQ(next(Tag::kTensor).tensor.storage, 1);
-  EXPECT_EQ(next(Tag::kScalarList).number, 4);
+  EXPECT_EQ(next(Tag::kScalarList).number, 5);
   EXPECT_EQ(next(Tag::kInt).integer, 1);
+  EXPECT_EQ(static_cast<uint64_t>(next(Tag::kUnsigned).integer), ~uint64_t{0});
   EXPECT_EQ(next(Tag::kFloat).values[0], 2);
   EXPECT_EQ(next(Tag::kBool).number, 1);
   EXPECT_EQ(next(Tag::kComplex).values[1], 4);

@@ -25,6 +25,14 @@ c10::DeviceIndex index_of(std::optional<at::Device> device) {
   return device->index();
 }
 
+// As the CPU's factories do.
+void warn_of_complex_half(at::ScalarType type) {
+  if (C10_LIKELY(type != at::kComplexHalf)) return;
+  TORCH_WARN_ONCE(
+      "ComplexHalf support is experimental and many operators don't support it "
+      "yet.");
+}
+
 at::Tensor filled_if_deterministic(at::Tensor tensor) {
   if (must_fill_new_memory()) at::native::fill_empty_deterministic_(tensor);
   return tensor;
@@ -39,6 +47,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size,
   check_options(layout, pin_memory);
   at::detail::check_size_nonnegative(size);
   const at::ScalarType type = c10::dtype_or_default(dtype);
+  warn_of_complex_half(type);
   at::Tensor tensor = new_tensor(
       resolve_device(index_of(device)), type,
       at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type)));
@@ -59,6 +68,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
   check_options(layout, pin_memory);
   at::detail::check_size_nonnegative(size);
   const at::ScalarType type = c10::dtype_or_default(dtype);
+  warn_of_complex_half(type);
   at::Tensor tensor = new_tensor(
       resolve_device(index_of(device)), type,
       at::detail::computeStorageNbytes(size, stride, c10::elementSize(type)));

@@ -123,6 +123,8 @@ class Echo {
                                       argument.words[1]);
       case Tag::kInt:
         return writer_.add_int(argument.integer);
+      case Tag::kUnsigned:
+        return writer_.add_unsigned(static_cast<uint64_t>(argument.integer));
       case Tag::kFloat:
         return writer_.add_float(argument.values[0]);
       case Tag::kBool:

@@ -38,6 +38,7 @@ void add_scalars(Writer& writer) {
   writer.add_device();
   writer.add_host_value(7, kWrappedNumber, 0x3ff0000000000000, 0);
   writer.add_int(-7);
+  writer.add_unsigned(~uint64_t{7});
   writer.add_float(0.5);
   writer.add_bool(true);
   writer.add_complex(1, -2);
@@ -141,7 +142,7 @@ std::vector<Call> calls() {
                       w.add_storage(0x1000, kBytes));
        }},
       {1, add_many_dimensions},
-      {10, add_scalars},
+      {11, add_scalars},
       {6, add_lists},
       {kCompositeKinds + 1, add_composites},
   };

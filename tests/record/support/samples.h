@@ -23,7 +23,7 @@ Record finish(const Writer& writer, uint32_t argument_count, uint16_t flags = 0,
 // A call with arguments of every kind and two outputs; the number of its
 // arguments is kFullArguments.
 Record full_record(bool values_apart);
-inline constexpr uint32_t kFullArguments = 19;
+inline constexpr uint32_t kFullArguments = 20;
 
 // Records of every kind: each tag alone, empty lists and full ones, no
 // arguments, many dimensions, shared storages, replies, calls that keep their

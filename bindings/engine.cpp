@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "backend/aten/fallback_log.h"
+#include "backend/aten/settings.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/sync_debug.h"
 #include "bindings/frames.h"
@@ -77,6 +78,8 @@ void bind_engine(py::module_& module) {
   module.def("_reset_fallback_uses", wrap_pybind_function(reset_fallback_uses));
   module.def("_set_strict", wrap_pybind_function(set_strict));
   module.def("_is_strict", wrap_pybind_function(is_strict));
+  module.def("_note_number_of_threads",
+             wrap_pybind_function(note_number_of_threads));
   module.def("_wait_for_queued_work",
              wrap_pybind_function_no_gil(wait_for_queued_work));
   module.def("_set_sync_debug_mode", wrap_pybind_function([](int64_t mode) {

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch.overrides import has_torch_function_unary
 
-from torch_openreg import _testing
+from torch_openreg import _C, _testing
 from torch_openreg.openreg.engine import _wait_for_queued_work
 
 _T = TypeVar("_T")
@@ -126,11 +126,15 @@ def _patch_setters() -> None:
 
 def _waiting(setter: Callable[..., _T]) -> Callable[..., _T]:
     """Return ``setter`` with a wait for all devices before it."""
+    is_of_threads = setter.__name__ == "set_num_threads"
 
     @wraps(setter)
     def waiting(*args: Any, **kwargs: Any) -> _T:
         _wait_for_queued_work()
-        return setter(*args, **kwargs)
+        result = setter(*args, **kwargs)
+        if is_of_threads:
+            _C._note_number_of_threads()
+        return result
 
     return waiting
 

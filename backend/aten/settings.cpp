@@ -9,11 +9,32 @@
 #include <xmmintrin.h>
 #endif
 
+#include <atomic>
+
 #include "backend/executor/settings.h"
 
 namespace torch_openreg {
 
+namespace {
+
+constexpr int kOwnNumber = -1;
+
+std::atomic<int> times_set{0};        // the process's number of threads
+thread_local int times_followed = 0;  // by this thread, or kOwnNumber
+
+void follow_number_of_threads() {
+  const int times = times_set.load(std::memory_order_relaxed);
+  if (C10_LIKELY(times_followed == times || times_followed == kOwnNumber)) {
+    return;
+  }
+  times_followed = times;
+  at::init_num_threads();
+}
+
+}  // namespace
+
 uint64_t current_settings() {
+  follow_number_of_threads();
   const at::Context& context = at::globalContext();
   Settings settings;
   settings.default_dtype =
@@ -28,6 +49,11 @@ uint64_t current_settings() {
   settings.flush_denormals = _MM_GET_FLUSH_ZERO_MODE() == _MM_FLUSH_ZERO_ON;
 #endif
   return settings.pack();
+}
+
+void note_number_of_threads() {
+  times_followed = kOwnNumber;
+  times_set.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace torch_openreg

@@ -198,7 +198,9 @@ def operator_trials(
         return gradient_trials(check, wrapped, calls)
     calls = _calls(entry, dtype, limit)
     if check == "zero_size" and entry.database == "foreach":
-        return call_trials(function, _foreach_zero_size(entry, dtype, limit))
+        own = _foreach_zero_size(entry, dtype, limit)
+        if own:
+            return call_trials(function, own)
     if check in _FORMS:
         return call_trials(function, [call.map(_FORMS[check]) for call in calls])
     if check in _VARIANTS:

@@ -40,7 +40,7 @@ at::Tensor plain_of(const at::Tensor& tensor) {
 
 // With the parameters on the device of `tensor`.
 at::QuantizerPtr quantizer_on(const at::Tensor& tensor, const at::Tensor& src) {
-  const at::QuantizerPtr quantizer = at::get_qtensorimpl(src)->quantizer();
+  at::QuantizerPtr quantizer = at::get_qtensorimpl(src)->quantizer();
   const auto* const many =
       dynamic_cast<const at::PerChannelAffineQuantizer*>(quantizer.get());
   if (many == nullptr) return quantizer;

@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 9> kDataDependent = {
 
 // Parts of the names of operators that refuse some data, zeros perhaps, and not
 // by a LinAlgError.
-constexpr std::array<std::string_view, 3> kRefusingData = {
-    "segment_reduce", "_assert_async", "ctc_loss"};
+constexpr std::array<std::string_view, 4> kRefusingData = {
+    "segment_reduce", "_assert_async", "ctc_loss", "fake_quantize"};
 
 // Operators that compute far more than they read.
 constexpr std::array<std::string_view, 16> kHeavy = {

@@ -47,8 +47,8 @@ class OutCall final : public DirectCall {
 // The overloads of an operator.
 std::vector<c10::OperatorName> overloads_of(const std::string& name) {
   std::vector<c10::OperatorName> overloads;
-  for (auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (candidate.name == name) overloads.push_back(std::move(candidate));
+  for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (candidate.name == name) overloads.push_back(candidate);
   }
   return overloads;
 }

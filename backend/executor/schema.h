@@ -5,6 +5,9 @@
 #include <ATen/core/function_schema.h>
 #include <c10/core/Scalar.h>
 
+#include <algorithm>
+#include <array>
+
 namespace torch_openreg {
 
 // Whether the operator writes this argument; of a return, whether it is such an
@@ -27,12 +30,13 @@ inline constexpr c10::TypeKind kKindOf<const at::Scalar&> =
 // Whether the operator takes arguments of these types, which it only reads.
 template <typename... Types>
 bool takes(const c10::FunctionSchema& schema) {
-  const auto& arguments = schema.arguments();
-  if (arguments.size() != sizeof...(Types)) return false;
-  size_t i = 0;
-  return ((arguments[i].type()->kind() == kKindOf<Types> &&
-           !is_written(arguments[i++])) &&
-          ...);
+  constexpr std::array<c10::TypeKind, sizeof...(Types)> kKinds = {
+      kKindOf<Types>...};
+  return std::ranges::equal(
+      schema.arguments(), kKinds,
+      [](const c10::Argument& argument, c10::TypeKind kind) {
+        return argument.type()->kind() == kind && !is_written(argument);
+      });
 }
 
 // Calls `visit` with each of the lists of arguments that most small operators

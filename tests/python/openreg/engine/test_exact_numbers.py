@@ -114,15 +114,3 @@ def gradients(device: str, call: Callable[..., Tensor], *shapes: tuple[int, ...]
 )
 def test_gradients_are_the_cpus_bit_for_bit_with_one_thread(call, shapes):
     assert_same(gradients(DEVICE, call, *shapes), gradients("cpu", call, *shapes))
-
-
-def test_a_backward_pass_follows_a_new_number_of_threads(one_thread):
-    """Its thread runs since the first backward pass, which had other numbers."""
-    shapes = [(20, 30), (7, 30), (7,)]
-    torch.set_num_threads(2)
-    gradients(DEVICE, functional.linear, *shapes)
-    torch.set_num_threads(1)
-    assert_same(
-        gradients(DEVICE, functional.linear, *shapes),
-        gradients("cpu", functional.linear, *shapes),
-    )

@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from compare import DEVICE, assert_refused_as_on_the_cpu, failure_of, numbers
+from compare import (
+    DEVICE,
+    assert_as_on_the_cpu,
+    assert_refused_as_on_the_cpu,
+    failure_of,
+    numbers,
+)
 from torch.nn import functional
 
 Tensor = torch.Tensor
@@ -310,3 +316,19 @@ def test_a_generator_of_the_device_draws_for_it_alone():
     for ours, theirs in zip(found, expected, strict=True):
         assert torch.equal(ours.cpu(), theirs)
     assert torch.equal(torch.openreg.get_rng_state(), state)
+
+
+def test_what_neither_zeros_nor_ones_fit_is_left_to_the_data():
+    """Zero points have to lie within limits that the call names."""
+
+    def program(device):
+        return torch.fake_quantize_per_channel_affine(
+            torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device),
+            torch.tensor([0.1, 0.2], device=device),
+            torch.tensor([5, 6], dtype=torch.int32, device=device),
+            axis=0,
+            quant_min=5,
+            quant_max=10,
+        )
+
+    assert_as_on_the_cpu(program)

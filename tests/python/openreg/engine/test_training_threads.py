@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from compare import DEVICE, assert_same, numbers
+from compare import DEVICE, assert_same, numbers, threads
 from in_threads import in_threads
 from network import make_network
 from torch import nn, openreg
@@ -131,3 +131,21 @@ def test_the_default_generator_that_threads_share_draws_every_number_once():
     expected = torch.rand(100, 16, generator=torch.Generator().manual_seed(4))
     found = torch.stack([x for part in results for x in part]).cpu()
     assert sorted(found.tolist()) == sorted(expected.tolist())
+
+
+def test_a_backward_pass_follows_a_number_of_threads_that_was_set_after_another():
+    """Autograd's threads run already then; sums of two threads are other sums."""
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(200_000, generator=generator)
+
+    def gradient(device: str) -> torch.Tensor:
+        scale = torch.ones((), device=device, requires_grad=True)
+        (values.to(device) * scale).sum().backward()
+        return scale.grad.cpu()
+
+    with threads(2):
+        gradient(DEVICE)
+    with threads(1):
+        assert torch.equal(gradient(DEVICE), gradient("cpu"))
+    with threads(2):
+        assert torch.equal(gradient(DEVICE), gradient("cpu"))

@@ -52,10 +52,20 @@ _ONE_GRADIENT = "a fused cell of an accelerator gives both biases one gradient"
 _WRONG_ON_CPU = {
     ("op/median", "expanded"): "the CPU reads beyond the memory of the tensor",
     ("op/nanmedian", "expanded"): "the CPU reads beyond the memory of the tensor",
+    ("op/linalg.ldl_solve", "expanded"): "no pivots: the CPU writes beyond its memory",
     ("op/masked.median", "expanded"): "the CPU reads beyond the memory of the tensor",
     ("op/nn.functional.multi_margin_loss", "zero_size"): _NOT_SET,
     ("op/nn.functional.multilabel_margin_loss", "zero_size"): _NOT_SET,
     ("op/nn.functional.ctc_loss", "negative"): "the CPU reads the lengths unnegated",
+}
+
+# Trials, by a part of their names, that the CPU answers by writing beyond the memory
+# of `out`: it takes no notice of the strides of a batch.
+_NOT_TRIED = {
+    ("op/tril", "out"): "reversed strides",
+    ("op/triu", "out"): "reversed strides",
+    ("op/lu_unpack", "out"): "reversed strides",
+    ("op/linalg.lu", "out"): "reversed strides",
 }
 
 # Where PyTorch itself treats accelerators differently: what is found, and why.
@@ -102,6 +112,15 @@ def _checks(entry: Entry) -> Iterable[str]:
 
 
 def _trials(entry: Entry, dtype_name: str, check: str, limit: int) -> Iterable[Trial]:
+    left_out = _NOT_TRIED.get((entry.key, check))
+    for trial in _all_trials(entry, dtype_name, check, limit):
+        if left_out is None or left_out not in trial.label:
+            yield trial
+
+
+def _all_trials(
+    entry: Entry, dtype_name: str, check: str, limit: int
+) -> Iterable[Trial]:
     if check == "errors":
         if entry.database == "module":
             return module_error_trials(entry, limit)

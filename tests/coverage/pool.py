@@ -37,7 +37,9 @@ class WorkerDiedError(Exception):
 class Worker:
     """One process. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, checked: bool = False) -> None:
+        """With ``checked``, the C library looks after the heap and ends the process."""
+        more = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.coverage.worker"],
@@ -45,6 +47,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=ROOT,
+            env={**os.environ, **(more if checked else {})},
         )
         self._pending = b""
         self._read(_READY_SECONDS)
@@ -136,7 +139,7 @@ class Lane:
 
     def _blame(self, case: str, death: WorkerDiedError) -> Result:
         """The result of a case that did not come back: maybe the CPU's fault."""
-        worker = Worker()
+        worker = Worker(checked=True)
         try:
             worker.run(case, self._limit, self._seconds, on_cpu=True)
         except WorkerDiedError as again:

@@ -72,11 +72,12 @@ void read_resizes(const OperatorInfo& info,
     const at::Tensor& tensor = arguments[i].toTensor();
     const at::Tensor& now = after[i].toTensor();
     if (!tensor.defined() ||
-        (now.sizes() == tensor.sizes() && now.strides() == tensor.strides())) {
+        (now.sizes() == tensor.sizes() && now.strides() == tensor.strides() &&
+         lazy_flags(now) == lazy_flags(tensor))) {
       continue;
     }
-    metadata.resizes.push_back(
-        {static_cast<uint32_t>(i), now.sizes().vec(), now.strides().vec()});
+    metadata.resizes.push_back({static_cast<uint32_t>(i), now.sizes().vec(),
+                                now.strides().vec(), lazy_flags(now)});
   }
 }
 
@@ -251,11 +252,11 @@ std::shared_ptr<const record::CallMetadata> rehearse(
 bool can_resize_first(const OperatorInfo& info,
                       const record::CallMetadata& metadata) {
   const auto& arguments = info.op.schema().arguments();
-  return std::ranges::all_of(metadata.resizes,
-                             [&](const record::CallMetadata::Resize& resize) {
-                               return arguments[resize.argument].is_out() &&
-                                      c10::multiply_integers(resize.sizes) != 0;
-                             });
+  return std::ranges::all_of(
+      metadata.resizes, [&](const record::CallMetadata::Resize& resize) {
+        return arguments[resize.argument].is_out() && resize.flags == 0 &&
+               c10::multiply_integers(resize.sizes) != 0;
+      });
 }
 
 bool leaves_empty_out(const OperatorInfo& info,

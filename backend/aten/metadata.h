@@ -34,8 +34,8 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 
 // Whether the operator gives the same if its outputs have their sizes before it
 // runs, unless they share memory with inputs. One in place reads the old values
-// too; and some treat an output without elements as one that the caller has
-// left to them.
+// too; some treat an output without elements as one that the caller has left to
+// them; and some leave it conjugated lazily.
 bool can_resize_first(const OperatorInfo& info,
                       const record::CallMetadata& metadata);
 

@@ -135,7 +135,8 @@ class ReplyReader {
     resized.resizes.push_back(
         {index,
          {argument.tensor.sizes.begin(), argument.tensor.sizes.end()},
-         {argument.tensor.strides.begin(), argument.tensor.strides.end()}});
+         {argument.tensor.strides.begin(), argument.tensor.strides.end()},
+         argument.tensor.flags});
     resize_outputs(resized, arguments);
     add_output(shape_of(argument.tensor), tensor);
     metadata_.resizes.push_back(std::move(resized.resizes.front()));
@@ -185,8 +186,12 @@ void resize_outputs(const record::CallMetadata& metadata,
     const record::OutputShape shape =
         output_shape(tensor.scalar_type(), resize.sizes, resize.strides);
     tensor.resize_({static_cast<int64_t>(shape.bytes / tensor.itemsize())});
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes,
-                                                        resize.strides);
+    c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    impl.set_sizes_and_strides(resize.sizes, resize.strides);
+    const bool is_conj = (resize.flags & record::kConjugate) != 0;
+    const bool is_neg = (resize.flags & record::kNegative) != 0;
+    if (tensor.is_conj() != is_conj) impl._set_conj(is_conj);
+    if (tensor.is_neg() != is_neg) impl._set_neg(is_neg);
   }
 }
 

@@ -113,7 +113,8 @@ WrittenArguments::WrittenArguments(const c10::FunctionSchema& schema,
     if (!arguments[i].isTensor()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     if (!tensor.defined()) continue;
-    Before before{{static_cast<int64_t>(i), tensor}, {}, {}, {}};
+    Before before{
+        {static_cast<int64_t>(i), tensor}, {}, {}, lazy_flags(tensor), {}};
     if (is_plain(tensor)) {
       before.sizes = tensor.sizes().vec();
       before.strides = tensor.strides().vec();
@@ -132,7 +133,8 @@ std::vector<Resized> WrittenArguments::resized() const {
         before.parts.has_value()
             ? are_same(*before.parts, *take_apart(tensor))
             : tensor.sizes() == at::IntArrayRef(before.sizes) &&
-                  tensor.strides() == at::IntArrayRef(before.strides);
+                  tensor.strides() == at::IntArrayRef(before.strides) &&
+                  lazy_flags(tensor) == before.flags;
     if (!is_same) result.push_back(before.now);
   }
   return result;

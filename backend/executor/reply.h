@@ -42,6 +42,7 @@ class WrittenArguments {
     Resized now;
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
+    uint8_t flags;               // what it leaves undone
     std::optional<Parts> parts;  // of a composite
   };
   std::vector<Before> before_;

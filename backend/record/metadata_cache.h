@@ -38,6 +38,7 @@ struct CallMetadata {
     uint32_t argument;
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
+    uint8_t flags = 0;  // kConjugate, kNegative: left undone by the kernel
 
     friend bool operator==(const Resize&, const Resize&) = default;
   };

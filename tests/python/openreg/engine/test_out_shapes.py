@@ -103,6 +103,22 @@ def test_normal_into_integers_raises_what_the_cpu_raises():
     assert isinstance(error, NotImplementedError)
 
 
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("size", [2, 3])
+def test_lu_solve_leaves_its_output_conjugated_lazily(kind, size):
+    """As the CPU does; without the flag the numbers would be wrong."""
+
+    def program(device: str) -> Tensor:
+        x = torch.view_as_complex(numbers(4, 4, 2)).to(device)
+        b = torch.view_as_complex(numbers(size, 4, 2)).to(device)
+        factors, pivots = torch.linalg.lu_factor(x)
+        out = MAKE[kind](device, size, 4).to(x.dtype)
+        torch.linalg.lu_solve(factors, pivots, b, left=False, adjoint=True, out=out)
+        return out
+
+    assert_as_on_the_cpu(program)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_result_that_the_cpu_conjugates_lazily_is_lazy_here_too(count):
     """The second call is the one whose result is known before it runs."""

@@ -43,10 +43,6 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
-bool is_foreach(const c10::OperatorHandle& op) {
-  return op.operator_name().name.starts_with("aten::_foreach_");
-}
-
 // The same for an operator that writes lists of tensors. PyTorch leaves it to
 // such a kernel to tell autograd that they have changed, by their versions; the
 // CPU's does so by calling the operator of one tensor for each.

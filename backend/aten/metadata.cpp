@@ -163,6 +163,22 @@ bool may_be_the_datas_fault(const OperatorInfo& info) {
   }
 }
 
+bool is_dense(const c10::IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined()) return true;
+  const at::Tensor& tensor = value.toTensor();
+  return tensor.is_contiguous() && tensor.numel() > 0;
+}
+
+// For tensors that are empty or have gaps, what a foreach operator is composed
+// of gives other strides than the CPU's own loops.
+bool are_dense(std::span<const c10::IValue> arguments) {
+  return std::ranges::all_of(arguments, [](const c10::IValue& value) {
+    return value.isTensorList()
+               ? std::ranges::all_of(value.toListRef(), is_dense)
+               : is_dense(value);
+  });
+}
+
 std::shared_ptr<const record::CallMetadata> rehearse_on_any(
     const OperatorInfo& info, std::span<const c10::IValue> arguments) {
   try {
@@ -199,6 +215,7 @@ std::shared_ptr<const record::CallMetadata> infer_metadata(
     const OperatorInfo& info, std::span<const c10::IValue> arguments,
     c10::DeviceIndex device) {
   if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
+  if (is_foreach(info.op) && !are_dense(arguments)) return nullptr;
   const CollectedWarnings warnings;
   try {
     const auto metadata = try_out(

@@ -110,7 +110,7 @@ int aliased_argument(const c10::FunctionSchema& schema,
 // Operators on lists of tensors have no Meta kernel, but their composite one
 // calls the others one by one.
 std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
-  if (op.operator_name().name.starts_with("aten::_foreach_")) {
+  if (is_foreach(op)) {
     return find_cpp_kernel(op, c10::DispatchKey::CompositeExplicitAutograd);
   }
   return find_cpp_kernel(op, c10::DispatchKey::Meta);
@@ -131,6 +131,10 @@ bool has_mask(std::span<const c10::IValue> arguments) {
 }
 
 }  // namespace
+
+bool is_foreach(const c10::OperatorHandle& op) {
+  return op.operator_name().name.starts_with("aten::_foreach_");
+}
 
 bool may_take_host_indices(const c10::OperatorHandle& op) {
   return contains(kIndexing, op.operator_name().name);
@@ -167,8 +171,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {
         return base.find(part) != std::string::npos;
       });
-  is_pointwise = op.hasTag(at::Tag::pointwise) ||
-                 base.starts_with("aten::_foreach_") ||
+  is_pointwise = op.hasTag(at::Tag::pointwise) || is_foreach(op) ||
                  base.starts_with("aten::_fused_");
   takes_host_indices = may_take_host_indices(op);
   is_heavy = contains(kHeavy, base);

@@ -15,6 +15,9 @@ namespace torch_openreg {
 // Indexing takes its indices from the host as well, as CUDA's does.
 bool may_take_host_indices(const c10::OperatorHandle& op);
 
+// An operator on lists of tensors.
+bool is_foreach(const c10::OperatorHandle& op);
+
 // Made from the schema and the tags; immutable but for what turns out later.
 // Thread-safe.
 struct OperatorInfo {

@@ -191,7 +191,7 @@ Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
   Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
   if (inferred != nullptr && is_checked(info, encoder, settings) &&
-      !leaves_empty_out(info, *inferred, arguments)) {
+      !has_idle_strides(info, *inferred, arguments)) {
     metadata = inferred;
   } else {
     metadata = rehearse(info, arguments, has_warned);

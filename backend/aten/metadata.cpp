@@ -81,6 +81,16 @@ void read_resizes(const OperatorInfo& info,
   }
 }
 
+// Of a shape that has dimensions.
+bool has_at_most_one_element(const record::OutputShape& shape) {
+  if (shape.tensor.empty()) return false;
+  const size_t dimensions =
+      record::FirstWord::unpack(shape.tensor[0]).dimensions;
+  uint64_t elements = 1;
+  for (size_t i = 0; i < dimensions; ++i) elements *= shape.tensor[1 + i];
+  return dimensions != 0 && elements <= 1;
+}
+
 // Calls a kernel with stand-ins and reads what it gives.
 template <typename Call>
 std::shared_ptr<const record::CallMetadata> try_out(
@@ -259,9 +269,12 @@ bool can_resize_first(const OperatorInfo& info,
       });
 }
 
-bool leaves_empty_out(const OperatorInfo& info,
+bool has_idle_strides(const OperatorInfo& info,
                       const record::CallMetadata& metadata,
                       std::span<const c10::IValue> arguments) {
+  if (std::ranges::any_of(metadata.outputs, has_at_most_one_element)) {
+    return true;
+  }
   if (!info.has_out) return false;
   const auto is_empty = [](const record::CallMetadata::Resize& resize) {
     return c10::multiply_integers(resize.sizes) == 0;

@@ -39,9 +39,10 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 bool can_resize_first(const OperatorInfo& info,
                       const record::CallMetadata& metadata);
 
-// Whether the call ends with an `out` that has no elements. Operators give it
-// other strides, of which Meta kernels know nothing.
-bool leaves_empty_out(const OperatorInfo& info,
+// Whether the call ends with a result, or an `out`, whose strides mean nothing,
+// since it has no elements, or one. Meta kernels know nothing of what operators
+// give for them.
+bool has_idle_strides(const OperatorInfo& info,
                       const record::CallMetadata& metadata,
                       std::span<const c10::IValue> arguments);
 

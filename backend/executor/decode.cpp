@@ -38,6 +38,13 @@ at::Tensor host_value(const Argument& argument) {
   return tensor;
 }
 
+// Storages without memory have no address to be known by: each has a number of
+// its own.
+bool have_one_storage(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_alias_of(b) ||
+         (a.storage().nbytes() == 0 && b.storage().nbytes() == 0);
+}
+
 }  // namespace
 
 const c10::Storage& Decoder::storage(uint32_t index) {
@@ -99,7 +106,7 @@ at::Tensor Decoder::argument_tensor(const record::TensorView& view) {
     return like;
   }
   for (const at::Tensor& earlier : tensors_) {
-    if (earlier.is_alias_of(like) && earlier.dtype() == like.dtype() &&
+    if (have_one_storage(earlier, like) && earlier.dtype() == like.dtype() &&
         earlier.storage_offset() == like.storage_offset() &&
         earlier.sizes() == like.sizes() &&
         earlier.strides() == like.strides() &&

@@ -67,6 +67,15 @@ def test_lists_that_hold_one_tensor_twice():
     assert_as_on_the_cpu(program)
 
 
+def test_lists_that_hold_an_empty_tensor_twice():
+    def program(device: str) -> list[Tensor]:
+        x, nothing = numbers(3).to(device), torch.empty(0, 2, device=device)
+        torch._foreach_add_([x, nothing], [x, nothing])
+        return [x, nothing, *torch._foreach_mul([x, nothing], [x, nothing])]
+
+    assert_as_on_the_cpu(program)
+
+
 def test_conj_physical_in_place():
     """Its parts know the CPU's and CUDA's kernels alone."""
 

@@ -103,6 +103,19 @@ def test_normal_into_integers_raises_what_the_cpu_raises():
     assert isinstance(error, NotImplementedError)
 
 
+@pytest.mark.parametrize("shape", [(0, 1), (1, 0), (1, 1)])
+def test_strides_of_lists_with_tensors_of_no_or_one_element(shape):
+    """Lists of the same kind are known; Meta would give these other strides."""
+
+    def program(device: str, *odd: int) -> list[Tensor]:
+        plain = numbers(3, 3).to(device)
+        rest = numbers(*odd, 2)[..., 0].to(device)
+        return torch._foreach_add([plain, rest], [plain, rest])
+
+    assert_as_on_the_cpu(lambda d: program(d, 2, 2))
+    assert_as_on_the_cpu(lambda d: program(d, *shape))
+
+
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("size", [2, 3])
 def test_lu_solve_leaves_its_output_conjugated_lazily(kind, size):

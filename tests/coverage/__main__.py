@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     results = [file.results[case] for case in wanted]
     console.print(dict(sorted(counts.items())), f"bytes left: {left}")
     if options.report is not None:
-        write_report(results, options.report)
+        write_report(results, options.limit, options.report)
     return 1 if left or any(r["verdict"] in _FAILURES for r in results) else 0
 
 
@@ -121,7 +121,8 @@ def main() -> int:
         print("\n".join(case_ids()))
         return 0
     if options.command == "report":
-        write_report(read_results(options.file), options.report)
+        results, settings = read_results(options.file)
+        write_report(results, settings["limit"], options.report)
         return 0
     return _run(options) if options.command == "run" else _one(options)
 

@@ -35,39 +35,54 @@ class _Join(torch.autograd.Function):
         return None, *ctx.weights
 
 
-def gradients(
-    outputs: Any, inputs: list[torch.Tensor], *, create_graph: bool, seed: int
+def _grad(
+    outputs: Any, weights: list[torch.Tensor], inputs: list[torch.Tensor], again: bool
 ) -> list[torch.Tensor | None]:
-    """The gradients of a weighted sum of the outputs."""
     roots = _differentiable(outputs)
     if not roots:
-        raise RuntimeError("nothing to differentiate")
-    root = _Join.apply([weights_like(root, seed) for root in roots], *roots)
+        raise RuntimeError("no result can be differentiated")
+    root = _Join.apply(weights, *roots)
     return list(
-        torch.autograd.grad(root, inputs, create_graph=create_graph, allow_unused=True)
+        torch.autograd.grad(root, inputs, create_graph=again, allow_unused=True)
     )
+
+
+def _weights(outputs: Any, seed: int) -> list[torch.Tensor]:
+    return [weights_like(root, seed) for root in _differentiable(outputs)]
+
+
+def gradients(outputs: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """The gradients of a weighted sum of the outputs."""
+    return _grad(outputs, _weights(outputs, seed=1), inputs, again=False)
+
+
+def gradients_twice(outputs: Any, inputs: list[torch.Tensor]) -> tuple[Any, Any]:
+    """The gradients, and theirs, which depend on the inputs and on the weights.
+
+    On one thread: threads number their nodes apart, and autograd goes by numbers. With
+    the device's thread, gradients would be added up in another order.
+    """
+    with torch.autograd.set_multithreading_enabled(False):
+        weights = [weight.requires_grad_() for weight in _weights(outputs, seed=1)]
+        first = _grad(outputs, weights, inputs, again=True)
+        if not _differentiable(first):
+            return first, []
+        second = _weights(first, seed=2)
+        return first, _grad(first, second, [*inputs, *weights], again=False)
 
 
 def _backward(function: Function, call: Call, device: str) -> Observed:
     args, kwargs = call.on(device)
     inputs = _differentiable((args, kwargs))
     outputs = function(*args, **kwargs)
-    grads = gradients(outputs, inputs, create_graph=False, seed=1)
-    return Observed((args, kwargs), (outputs, grads))
+    return Observed((args, kwargs), (outputs, gradients(outputs, inputs)))
 
 
 def _double_backward(function: Function, call: Call, device: str) -> Observed:
-    """On one thread: threads number their nodes apart, and autograd goes by numbers.
-
-    With the device's thread, gradients would be added up in another order.
-    """
     args, kwargs = call.on(device)
     inputs = _differentiable((args, kwargs))
-    with torch.autograd.set_multithreading_enabled(False):
-        outputs = function(*args, **kwargs)
-        first = gradients(outputs, inputs, create_graph=True, seed=1)
-        second = gradients(first, inputs, create_graph=False, seed=2)
-    return Observed((args, kwargs), (outputs, first, second))
+    outputs = function(*args, **kwargs)
+    return Observed((args, kwargs), (outputs, gradients_twice(outputs, inputs)))
 
 
 def _forward_mode(function: Function, call: Call, device: str) -> Observed:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests.coverage.databases import Entry
-from tests.coverage.gradient_checks import gradients
+from tests.coverage.gradient_checks import gradients, gradients_twice
 from tests.coverage.operator_checks import thin
 from tests.coverage.outcome import Observed, Program
 from tests.coverage.transplant import Transplant
@@ -63,14 +63,8 @@ def _program(
             return observed
         inputs = [x for x in tensors_of((args, kwargs)) if x.requires_grad]
         inputs += [p for p in module.parameters() if p.requires_grad]
-        again = check == "double_backward"
-        # Twice on one thread, as double_backward of an operator.
-        with torch.autograd.set_multithreading_enabled(not again):
-            first = gradients(outputs, inputs, create_graph=again, seed=1)
-            observed.outputs = (*observed.outputs, first)
-            if again:
-                second = gradients(first, inputs, create_graph=False, seed=2)
-                observed.outputs = (*observed.outputs, second)
+        differentiate = gradients_twice if check == "double_backward" else gradients
+        observed.outputs = (*observed.outputs, differentiate(outputs, inputs))
         return observed
 
     return program

@@ -186,13 +186,15 @@ def _entries(results: list[Result]) -> list[str]:
     return ["", "## Entries", "", f"{told}.", "", *_table(head, rows)]
 
 
-def page(results: list[Result]) -> str:
-    """The whole page."""
+def page(results: list[Result], limit: int = 0) -> str:
+    """The whole page; ``limit`` is that of the samples, 0 for none."""
+    tried = f"At most {limit} samples of a case" if limit else "All samples"
     bad = [r for r in results if r["verdict"] in _FAILURES]
     close = [r for r in results if r["verdict"] == "close"]
     excluded = [r for r in results if r["verdict"] == "excluded"]
     lines = [
         _HEAD,
+        f"{tried} were tried.\n",
         *_totals(results),
         *_by_reason("Different", "What is not as on the CPU.", bad),
         *_fallbacks(results),
@@ -208,6 +210,6 @@ def page(results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_report(results: list[Result], path: Path) -> None:
+def write_report(results: list[Result], limit: int, path: Path) -> None:
     """Write the page."""
-    path.write_text(page(results))
+    path.write_text(page(results, limit))

@@ -46,7 +46,7 @@ class ResultFile:
         self._stream.close()
 
 
-def read_results(path: Path) -> list[Result]:
-    """All results of a file, the last one of each case."""
-    lines = path.read_text().splitlines()[1:]
-    return list({(r := json.loads(line))["case"]: r for line in lines}.values())
+def read_results(path: Path) -> tuple[list[Result], dict[str, Any]]:
+    """All results of a file, the last one of each case, and its settings."""
+    first, *rest = (json.loads(line) for line in path.read_text().splitlines())
+    return list({result["case"]: result for result in rest}.values()), first["settings"]

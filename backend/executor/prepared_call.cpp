@@ -58,7 +58,7 @@ PreparedCall* PreparedCall::find(const record::Reader& reader) {
   PreparedCall* const call = slot_of(reader).get();
   const bool fits =
       call != nullptr && call->operator_id_ == reader.header().operator_id &&
-      call->flags_ == reader.header().flags &&
+      call->flags_ == reader.header().flags && call->has_tables_of(reader) &&
       std::ranges::equal(call->words_, reader.argument_words()) &&
       std::ranges::equal(call->output_words_, reader.output_words());
   return fits ? call : nullptr;
@@ -77,6 +77,9 @@ bool PreparedCall::prepare(const record::Reader& reader,
                            const torch::jit::Stack& arguments) {
   operator_id_ = reader.header().operator_id;
   flags_ = reader.header().flags;
+  storage_count_ = reader.header().storage_count;
+  offset_words_ = reader.header().offset_words;
+  value_words_ = reader.header().value_words;
   const auto words = reader.argument_words();
   words_.assign(words.begin(), words.end());
   const auto outputs = reader.output_words();
@@ -92,6 +95,14 @@ bool PreparedCall::prepare(const record::Reader& reader,
   }
   if (direct_ != nullptr) prepare_output(again);
   return true;
+}
+
+// Words that are the same need as many storages, offsets and values; a record
+// that has fewer is malformed.
+bool PreparedCall::has_tables_of(const record::Reader& reader) const {
+  return reader.header().storage_count == storage_count_ &&
+         reader.header().offset_words == offset_words_ &&
+         reader.header().value_words == value_words_;
 }
 
 bool PreparedCall::prepare_argument(size_t index,

@@ -71,6 +71,7 @@ class PreparedCall {
     c10::TensorImpl* impl;  // or null
   };
 
+  bool has_tables_of(const record::Reader& reader) const;
   bool prepare(const record::Reader& reader,
                const torch::jit::Stack& arguments);
   bool prepare_argument(size_t index, const record::Argument& described);
@@ -84,6 +85,9 @@ class PreparedCall {
 
   uint64_t operator_id_ = 0;
   uint16_t flags_ = 0;
+  uint32_t storage_count_ = 0;
+  uint32_t offset_words_ = 0;
+  uint32_t value_words_ = 0;
   std::vector<record::Word> words_;         // of the arguments
   std::vector<record::Word> output_words_;  // of the outputs
   const DirectCall* direct_ = nullptr;

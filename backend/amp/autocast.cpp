@@ -25,10 +25,25 @@ constexpr auto kKey = c10::DispatchKey::AutocastPrivateUse1;
   KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
 #define OPENREG_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
 
+// What PyTorch's lists leave to a backend: whole recurrent layers, which CUDA
+// casts where it calls cuDNN, and the attention that layers call in place of
+// its parts when they don't learn.
+#define OPENREG_FORALL_LAYERS(_) \
+  _(lstm, input)                 \
+  _(lstm, data)                  \
+  _(gru, input)                  \
+  _(gru, data)                   \
+  _(rnn_tanh, input)             \
+  _(rnn_tanh, data)              \
+  _(rnn_relu, input)             \
+  _(rnn_relu, data)              \
+  _(_native_multi_head_attention)
+
 // Products of matrices, convolutions, recurrent cells, attention: a chip is
 // much faster at these in 16 bits.
 void add_lower_precision(torch::Library& m) {
   AT_FORALL_LOWER_PRECISION_FP(OPENREG_LOWER_PRECISION)
+  OPENREG_FORALL_LAYERS(OPENREG_LOWER_PRECISION)
 }
 
 // Functions that leave the range of 16 bits or lose digits in it, norms and
@@ -49,6 +64,7 @@ void add_fp32_append_dtype(torch::Library& m) {
 // Operators that want all their arguments in one type: the widest.
 void add_promote(torch::Library& m) { AT_FORALL_PROMOTE(OPENREG_PROMOTE) }
 
+#undef OPENREG_FORALL_LAYERS
 #undef OPENREG_LOWER_PRECISION
 #undef OPENREG_FP32
 #undef OPENREG_FP32_SET_OPT_DTYPE

@@ -127,14 +127,14 @@ class InSixteenBits(torch.autograd.Function):
 
     @staticmethod
     @torch.amp.custom_fwd(device_type=DEVICE, cast_inputs=torch.float32)
-    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
         InSixteenBits.seen += [x.dtype, torch.is_autocast_enabled(DEVICE)]
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
     @torch.amp.custom_bwd(device_type=DEVICE)
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:  # noqa: D102
         InSixteenBits.seen += [gradient.dtype, torch.is_autocast_enabled(DEVICE)]
         (x,) = ctx.saved_tensors
         return 2 * x * gradient
@@ -155,13 +155,13 @@ class AsTheForward(torch.autograd.Function):
 
     @staticmethod
     @torch.openreg.amp.custom_fwd
-    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
         ctx.save_for_backward(x)
         return torch.mm(x, x)
 
     @staticmethod
     @torch.openreg.amp.custom_bwd
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:  # noqa: D102
         (x,) = ctx.saved_tensors
         product = torch.mm(gradient, x.t())
         assert product.dtype == torch.bfloat16

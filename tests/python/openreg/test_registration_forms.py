@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 import torch
-import torch_openreg
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import torch_openreg
 from driver import Gate
 
 DEVICE = "openreg"

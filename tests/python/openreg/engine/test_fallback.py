@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch_openreg
 from compare import DEVICE, failure_of
 from process import run_script
 from torch import openreg
+
+import torch_openreg
 
 Tensor = torch.Tensor
 
@@ -56,9 +57,7 @@ def test_a_fallback_waits_for_the_work_before_it(gate, watch):
     gate.hold()
     x.add_(1)
     results: list[Tensor] = []
-    assert watch.waits(
-        lambda: results.append(torch.ops.openreg_late.double(x))
-    )
+    assert watch.waits(lambda: results.append(torch.ops.openreg_late.double(x)))
     gate.open()
     watch.finish()
     assert results[0].tolist() == [4.0] * 3
@@ -131,9 +130,7 @@ def test_strict_mode_refuses_and_changes_nothing():
             torch.ops.openreg_late.double,
             torch.ops.openreg_late.double_,
         ):
-            with pytest.raises(
-                NotImplementedError, match="openreg_late::double"
-            ):
+            with pytest.raises(NotImplementedError, match="openreg_late::double"):
                 call(x)
         assert (x + 1).tolist() == [1.0, 2.0, 3.0]
     assert not openreg.is_strict()
@@ -158,9 +155,7 @@ def test_strict_mode_can_be_set_for_all_threads(watch):
     x = torch.ones(1, device=DEVICE)
     errors: list[Exception] = []
     assert watch.returns(
-        lambda: errors.append(
-            failure_of(lambda: torch.ops.openreg_late.double(x))
-        )
+        lambda: errors.append(failure_of(lambda: torch.ops.openreg_late.double(x)))
     )
     assert type(errors[0]) is NotImplementedError
     openreg.set_strict(False)

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend/aten/fallback_log.h"
-#include "backend/aten/layouts/registration.h"
+#include "backend/first_use.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "bindings/module.h"
@@ -21,7 +21,7 @@ void init() {
   device_count_ensure_non_zero();
   is_strict();  // reads OPENREG_STRICT
   torch::utils::register_fork_handler_for_device_init(at::kPrivateUse1);
-  register_layouts();
+  register_on_first_use();
 }
 
 int64_t exchange_device(int64_t device) {
@@ -74,6 +74,8 @@ void bind_properties(py::module_& module) {
 
 void bind_device(py::module_& module) {
   module.def("_init", wrap_pybind_function(init));
+  module.def("_register_on_first_use",
+             wrap_pybind_function(register_on_first_use));
   module.def("_is_in_bad_fork", wrap_pybind_function([] {
                return torch::utils::is_device_in_bad_fork(at::kPrivateUse1);
              }));

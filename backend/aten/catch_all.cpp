@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/aten/cpp_kernel.h"
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
 #include "backend/executor/schema.h"
@@ -135,6 +136,8 @@ bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
   const std::string& name = op.operator_name().name;
+  // A device runs no Python.
+  if (has_python_kernel(op, c10::DispatchKey::CPU)) return false;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
          is_foreach(op) || is_taken_apart_in_place(op);

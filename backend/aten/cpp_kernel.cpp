@@ -1,44 +1,79 @@
 #include "backend/aten/cpp_kernel.h"
 
+#include <string_view>
+#include <typeinfo>
+
 namespace torch_openreg {
 
 namespace {
 
-const c10::KernelFunction* cpp_kernel(const c10::OperatorHandle& op,
-                                      c10::DispatchKey key);
+// Defined by the templates below: the names of private members may be used
+// where a template is instantiated explicitly.
+const c10::OperatorKernel* functor_of(const c10::KernelFunction& kernel);
+const c10::KernelFunction* find_kernel(const c10::OperatorHandle& op,
+                                       c10::DispatchKey key, bool also_python);
 
-// The names of private members may be used where a template is instantiated
-// explicitly.
+// PyTorch wraps every kernel of Python into a class of this name, which is in
+// no header.
+bool is_in_python(const c10::KernelFunction& kernel) {
+  const c10::OperatorKernel* const functor = functor_of(kernel);
+  return functor != nullptr &&
+         std::string_view(typeid(*functor).name())
+                 .find("PythonKernelHolder") != std::string_view::npos;
+}
+
+template <auto Boxed, auto Functor>
+struct OpenedKernel {
+  friend const c10::OperatorKernel* functor_of(
+      const c10::KernelFunction& kernel) {
+    return ((kernel.*Boxed).*Functor).get();
+  }
+};
+
+template struct OpenedKernel<&c10::KernelFunction::boxed_kernel_func_,
+                             &c10::BoxedKernel::functor_>;
+
 template <auto Definition, auto Kernels>
-struct Opened {
+struct OpenedOperator {
   static const c10::KernelFunction* find(const c10::OperatorHandle& op,
-                                         c10::DispatchKey key) {
+                                         c10::DispatchKey key,
+                                         bool also_python) {
     const auto& all = (op.*Definition)->op.*Kernels;
     const auto found = all.find(key);
     if (found == all.end()) return nullptr;
     for (const c10::impl::AnnotatedKernel& candidate : found->second) {
-      const bool is_python = candidate.debug.find(".py") != std::string::npos;
-      if (!is_python && candidate.kernel.isValid()) return &candidate.kernel;
+      const c10::KernelFunction& kernel = candidate.kernel;
+      if (kernel.isValid() && (also_python || !is_in_python(kernel))) {
+        return &kernel;
+      }
     }
     return nullptr;
   }
 
-  friend const c10::KernelFunction* cpp_kernel(const c10::OperatorHandle& op,
-                                               c10::DispatchKey key) {
-    return find(op, key);
+  friend const c10::KernelFunction* find_kernel(const c10::OperatorHandle& op,
+                                                c10::DispatchKey key,
+                                                bool also_python) {
+    return find(op, key, also_python);
   }
 };
 
-template struct Opened<&c10::OperatorHandle::operatorDef_,
-                       &c10::impl::OperatorEntry::kernels_>;
+template struct OpenedOperator<&c10::OperatorHandle::operatorDef_,
+                               &c10::impl::OperatorEntry::kernels_>;
 
 }  // namespace
 
 std::optional<c10::KernelFunction> find_cpp_kernel(
     const c10::OperatorHandle& op, c10::DispatchKey key) {
-  const c10::KernelFunction* const found = cpp_kernel(op, key);
+  const c10::KernelFunction* const found =
+      find_kernel(op, key, /*also_python=*/false);
   if (found == nullptr || found->isFallthrough()) return std::nullopt;
   return *found;
+}
+
+bool has_python_kernel(const c10::OperatorHandle& op, c10::DispatchKey key) {
+  const c10::KernelFunction* const found =
+      find_kernel(op, key, /*also_python=*/true);
+  return found != nullptr && is_in_python(*found);
 }
 
 }  // namespace torch_openreg

@@ -8,9 +8,9 @@
 
 namespace torch_openreg {
 
-// The operator's newest kernel in C++ for `key`, none if it has none. Not
-// thread-safe against registrations for the same operator: to be called while
-// the backend is loaded.
+// Neither function is thread-safe against registrations for the same operator.
+
+// The operator's newest kernel in C++ for `key`, none if it has none.
 //
 // Note [Meta kernels in C++]
 // `import torch` registers Meta kernels in Python for most operators, in front
@@ -21,5 +21,9 @@ namespace torch_openreg {
 // load.
 std::optional<c10::KernelFunction> find_cpp_kernel(
     const c10::OperatorHandle& op, c10::DispatchKey key);
+
+// Whether the kernel that the dispatcher would call for `key` is written in
+// Python.
+bool has_python_kernel(const c10::OperatorHandle& op, c10::DispatchKey key);
 
 }  // namespace torch_openreg

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/aten/layouts/registration.h"
 #include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
+#include "backend/first_use.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
 
@@ -55,7 +55,7 @@ bool Encoder::find_device(std::span<const c10::IValue> arguments) {
   }
   for (const c10::IValue& value : arguments) {
     if (!value.isDevice() || !value.toDevice().is_privateuseone()) continue;
-    register_layouts();
+    register_on_first_use();
     device_ = resolve_device(value.toDevice().index());
     return true;
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/aten/cpp_kernel.h"
 #include "backend/aten/encode.h"
 #include "backend/aten/operator_info.h"
 #include "backend/executor/composites.h"
@@ -194,9 +195,28 @@ void fall_back_with_composites(const c10::OperatorHandle& op,
   }
 }
 
+// A device runs no Python: what has a kernel of Python for the CPU has none for
+// the device, and neither has what the CPU can't run itself.
+void check_cpu_kernel(const c10::OperatorHandle& op) {
+  const char* reason = nullptr;
+  if (has_python_kernel(op, c10::DispatchKey::CPU)) {
+    reason = "its kernel for the CPU is written in Python";
+  } else if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+    reason = "there is none for the CPU either";
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      reason == nullptr, "Could not run '", op.operator_name(),
+      "' with arguments from the 'openreg' backend. It has no kernel for this "
+      "backend, and ",
+      reason,
+      ". Register one, for instance by torch.library.register_kernel(\"",
+      op.operator_name(), "\", \"openreg\").");
+}
+
 // The global fallback: what has no kernel here, since it was registered later
 // than the catch-all.
 void global_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (!has_composites(arguments_of(op, *stack))) check_cpu_kernel(op);
   cpu_fallback(op, stack, FallbackReason::kNotRegistered);
 }
 

@@ -2,14 +2,14 @@
 
 #include <ATen/Context.h>
 
-#include "backend/aten/layouts/registration.h"
+#include "backend/first_use.h"
 #include "backend/runtime/device_allocator.h"
 
 namespace torch_openreg {
 
 at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
                       size_t bytes) {
-  register_layouts();
+  register_on_first_use();
   OpenRegDeviceAllocator& allocator = OpenRegDeviceAllocator::get();
   return at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(

@@ -158,7 +158,9 @@ std::optional<c10::KernelFunction> kernel_for(const c10::OperatorHandle& op,
       std::make_unique<LayoutKernel>());
 }
 
-void register_all() {
+}  // namespace
+
+void register_layouts() {
   auto& dispatcher = c10::Dispatcher::singleton();
   static auto& handles = *new std::vector<c10::RegistrationHandleRAII>;
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -172,16 +174,6 @@ void register_all() {
                                   std::nullopt, nullptr, "OpenReg's layouts"));
     }
   }
-}
-
-}  // namespace
-
-void register_layouts() {
-  static const bool registered = [] {
-    register_all();
-    return true;
-  }();
-  (void)registered;
 }
 
 }  // namespace torch_openreg

@@ -1,8 +1,6 @@
 // Operators on sparse, nested and quantized tensors.
 #pragma once
 
-#include "backend/export.h"
-
 namespace torch_openreg {
 
 // Note [Layouts]
@@ -17,9 +15,8 @@ namespace torch_openreg {
 //     sparse result has, so the host waits for it.
 // What has no kernel for the CPU's key PyTorch takes apart, as for the CPU.
 
-// Registers all of them, the first time. To be called before there is a tensor
-// on the device, and no earlier: it takes some milliseconds, which an import
-// should not. Thread-safe.
-TORCH_OPENREG_API void register_layouts();
+// Registers all of them, in some milliseconds. To be called once, before there
+// is a tensor on the device: register_on_first_use() does.
+void register_layouts();
 
 }  // namespace torch_openreg

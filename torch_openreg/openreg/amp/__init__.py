@@ -4,6 +4,8 @@ import functools
 
 import torch
 
+from torch_openreg import _C
+
 __all__ = [
     "GradScaler",
     "autocast",
@@ -17,7 +19,12 @@ custom_bwd = functools.partial(torch.amp.custom_bwd, device_type="openreg")
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes that autocast can compute in."""
+    """Return the dtypes that autocast can compute in.
+
+    ``torch.autocast`` asks before it switches anything on.
+    """
+    # Fake tensors of the device reach its kernels though it was never used.
+    _C._register_on_first_use()
     return [torch.float16, torch.bfloat16]
 
 

@@ -26,6 +26,9 @@ test-ecosystem: $(STAMP) ## Run the tests with transformers, Lightning and other
 	@tools/install.sh
 	@tools/test_ecosystem.sh
 
+docs: $(STAMP) ## Build the documentation as a site
+	@tools/docs.sh
+
 bench: $(STAMP) ## Run the benchmarks of a release build and report
 	@tools/bench.sh
 

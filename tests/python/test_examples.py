@@ -3,6 +3,7 @@
 import gc
 import importlib
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -120,6 +121,14 @@ def test_the_gpt_tells_when_it_has_not_learnt_the_same(gpt, capsys, monkeypatch)
     )
     assert gpt.main([]) == 1
     assert "The losses differ: 2.0 and 2.1" in capsys.readouterr().err
+
+
+def test_a_plot_without_matplotlib_is_refused(gpt, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit) as exit_:
+        gpt.main(["--plot", "loss.png"])
+    assert exit_.value.code == 2
+    assert "--plot needs matplotlib" in capsys.readouterr().err
 
 
 @pytest.fixture

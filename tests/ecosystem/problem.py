@@ -19,6 +19,15 @@ def loader() -> DataLoader:
     return DataLoader(dataset(), batch_size=16, shuffle=False)
 
 
+def computed_in(model: nn.Module) -> set[torch.dtype]:
+    """A set that gets the dtypes of what the linear layers of ``model`` return."""
+    seen: set[torch.dtype] = set()
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.register_forward_hook(lambda _m, _i, out: seen.add(out.dtype))
+    return seen
+
+
 def network() -> nn.Module:
     """The same weights every time."""
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from problem import loader, network
+from problem import computed_in, loader, network
 from torch import nn
 
 
@@ -68,3 +68,27 @@ def test_a_device_that_does_not_exist_is_an_error(monkeypatch):
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         Accelerator().prepare(network())
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_bfloat16_is_computed_in_bfloat16(place):
+    accelerator = Accelerator(mixed_precision="bf16")
+    model = network()
+    dtypes = computed_in(model)
+    model = accelerator.prepare(model)
+    optimizer = accelerator.prepare(torch.optim.AdamW(model.parameters(), lr=0.01))
+    losses = []
+    for _ in range(3):
+        for points, labels in accelerator.prepare(loader()):
+            loss = nn.functional.cross_entropy(model(points), labels)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+    assert dtypes == {torch.bfloat16}
+    assert losses[-1] < losses[0]
+
+
+def test_the_library_refuses_float16(place):
+    """It has a list of devices for that; docs/ecosystem.md says so while it is true."""
+    with pytest.raises(ValueError, match="fp16 mixed precision requires a device in"):
+        Accelerator(mixed_precision="fp16")

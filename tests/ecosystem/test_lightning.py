@@ -5,8 +5,9 @@ import pytest
 import torch
 import torchmetrics
 from lightning.fabric.strategies import SingleDeviceStrategy as FabricStrategy
+from lightning.pytorch.plugins import MixedPrecision
 from lightning.pytorch.strategies import SingleDeviceStrategy
-from problem import CLASSES, loader, network
+from problem import CLASSES, computed_in, loader, network
 from torch import nn
 
 from torch_openreg.integrations import OpenRegAccelerator
@@ -122,3 +123,36 @@ def test_fabric_trains_on_the_device():
 
     ours = train(accelerator=OpenRegAccelerator(), strategy=FabricStrategy("openreg:1"))
     assert ours == pytest.approx(train(accelerator="cpu"), rel=1e-6)
+
+
+PRECISIONS = {"16-mixed": torch.float16, "bf16-mixed": torch.bfloat16}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_mixed_precision_is_the_devices(tmp_path, on_host, precision):
+    made = trainer(
+        tmp_path,
+        accelerator="openreg",
+        strategy=SingleDeviceStrategy("openreg:0"),
+        plugins=[MixedPrecision(precision, device="openreg")],
+    )
+    model = Classifier()
+    dtypes = computed_in(model)
+    made.fit(model, loader(), loader())
+    assert dtypes == {PRECISIONS[precision]}
+    assert model.losses == pytest.approx(on_host[1].losses, rel=0.02)
+    assert model.losses != on_host[1].losses
+
+
+def test_without_the_plugin_nothing_is_cast(tmp_path):
+    """Lightning casts on a GPU then; docs/ecosystem.md says so while it is true."""
+    made = trainer(
+        tmp_path,
+        accelerator="openreg",
+        strategy=SingleDeviceStrategy("openreg:0"),
+        precision="bf16-mixed",
+    )
+    model = Classifier()
+    dtypes = computed_in(model)
+    made.fit(model, loader(), loader())
+    assert dtypes == {torch.float32}

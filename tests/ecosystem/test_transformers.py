@@ -113,3 +113,13 @@ def test_weights_are_loaded_straight_to_a_device_and_generate(tmp_path):
     assert torch.equal(
         loaded.generate(prompt.to("openreg:1"), **options).cpu(), expected
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("bf16", "doesn't support bf16"), ("fp16", "requires a device in")],
+)
+def test_the_library_refuses_mixed_precision(tmp_path, on_openreg, option, message):
+    """It has lists of devices for that; docs/ecosystem.md says so while it is true."""
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, **{option: True})

@@ -114,24 +114,22 @@ def test_the_kernel_is_queued_on_the_current_stream(installed):
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("x, x[:2]", "x has the sizes [3] and gate [2]"),
-        ("x, x.double()", "only float32 is there"),
-        ("x, x.cpu()", "x is on openreg:0 and gate on cpu"),
-        ("x, x.to('openreg:1')", "x is on openreg:0 and gate on openreg:1"),
-    ],
-)
-def test_bad_arguments_are_refused_at_the_call(installed, arguments, message):
-    printed = use(
+def test_bad_arguments_are_refused_at_the_call(installed):
+    use(
         installed,
-        f"""
+        """
+        def refused(x, gate, message):
+            try:
+                silu_mul(x, gate)
+            except RuntimeError as error:
+                assert message in str(error), error
+            else:
+                raise AssertionError("it was not refused")
+
         x = torch.ones(3, device="openreg")
-        try:
-            silu_mul({arguments})
-        except RuntimeError as error:
-            print(error)
+        refused(x, x[:2], "x has the sizes [3] and gate [2]")
+        refused(x, x.double(), "only float32 is there")
+        refused(x, x.cpu(), "x is on openreg:0 and gate on cpu")
+        refused(x, x.to("openreg:1"), "x is on openreg:0 and gate on openreg:1")
         """,
     )
-    assert message in printed

@@ -1,11 +1,11 @@
 # Thin front end: the work is done by CMake's presets and the scripts in tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint format wheel clean
+.PHONY: help setup demo test test-all test-ecosystem bench docs lint format wheel clean
 
 STAMP := .venv/.setup-done
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Install system packages, .venv and the package (once)
 
@@ -21,6 +21,13 @@ test: $(STAMP) ## Run the tests under dev, asan, tsan and ubsan, then Python's
 
 test-all: $(STAMP) ## Run the tests, the full coverage, a soak and stress tests
 	@tools/test.sh --all
+
+test-ecosystem: $(STAMP) ## Run the tests with transformers, Lightning and others
+	@tools/install.sh
+	@tools/test_ecosystem.sh
+
+docs: $(STAMP) ## Build the documentation as a site
+	@tools/docs.sh
 
 bench: $(STAMP) ## Run the benchmarks of a release build and report
 	@tools/bench.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests: the driver's and the launch record's under each build preset, the
-# backend's under `dev`, then those of the Python package. With --all also what
+# backend's under `dev`, then those of the Python package, the site of the
+# documentation, and the tests with other libraries. With --all also what
 # takes long: all of PyTorch's databases, a soak of the stream and event tests and
 # the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
@@ -27,6 +28,8 @@ done
 
 stage "python: install" tools/install.sh
 stage "python: test" python -m pytest
+tools/docs.sh
+tools/test_ecosystem.sh
 
 if $all; then
   stage "python: coverage" \

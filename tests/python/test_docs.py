@@ -15,6 +15,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 DRIVER_PAGE = ROOT / "docs" / "driver.md"
 SEED_PAGE = ROOT / "docs" / "manual_seed.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
+TROUBLE_PAGE = ROOT / "docs" / "troubleshooting.md"
+TESTING_PAGE = ROOT / "docs" / "testing.md"
+ECOSYSTEM_PAGE = ROOT / "docs" / "ecosystem.md"
 CONTEXT_H = Path(torch.__file__).parent / "include" / "ATen" / "Context.h"
 
 
@@ -163,3 +166,88 @@ def test_the_page_of_operators_names_every_reason_of_a_fallback():
     assert len(reasons) >= 4
     for reason in reasons:
         assert f"| {reason} |" in OPERATORS_PAGE.read_text()
+
+
+def troubles() -> list[tuple[str, str, str]]:
+    """The title, the program and the message of each trouble."""
+    page = TROUBLE_PAGE.read_text()
+    pattern = r"^## ([^\n]*)\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```"
+    return re.findall(pattern, page, re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("title", "program", "message"), troubles(), ids=[row[0] for row in troubles()]
+)
+def test_a_trouble_says_what_the_page_shows(title: str, program: str, message: str):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    # What changes from run to run is an ellipsis in the page.
+    pattern = ".*?".join(map(re.escape, message.rstrip("\n").split("…")))
+    assert re.search(pattern, done.stderr), done.stderr
+
+
+def test_no_trouble_is_left_out():
+    assert len(troubles()) == TROUBLE_PAGE.read_text().count("```python") >= 14
+
+
+def test_what_the_page_of_troubles_says_of_pytest_is_in_the_plugin():
+    plugin = (ROOT / "pytest_openreg" / "__init__.py").read_text()
+    page = TROUBLE_PAGE.read_text()
+    for words in ("the openreg devices were in use before pytest read its options",):
+        assert words in page
+        assert words in plugin
+
+
+def test_the_workflow_of_the_page_is_the_examples():
+    (workflow,) = blocks(TESTING_PAGE, "yaml")
+    example = ROOT / "examples" / "ci_library" / ".github" / "workflows" / "test.yml"
+    assert workflow in example.read_text()
+
+
+def test_the_page_of_testing_names_every_option_and_fixture():
+    plugin = (ROOT / "pytest_openreg" / "__init__.py").read_text()
+    options = re.findall(r'"(--openreg-\w+)"', plugin)
+    fixtures = re.findall(r"@pytest\.fixture\ndef (\w+)", plugin)
+    assert len(options) == 3
+    assert len(fixtures) == 2
+    for name in (*options, *fixtures):
+        assert f"| `{name}` |" in TESTING_PAGE.read_text()
+
+
+def test_the_table_of_libraries_has_the_versions_that_are_tested():
+    pins = {}
+    for name in ("requirements-ecosystem.txt", "requirements-dev.txt"):
+        pins.update(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / name).read_text(), re.M))
+    rows = re.findall(
+        r"^\| ([\w-]+) \| ([\d.]+) \|.*\]\(\.\./(tests/ecosystem/\w+\.py)\) \|$",
+        ECOSYSTEM_PAGE.read_text(),
+        re.M,
+    )
+    assert len(rows) >= 10
+    for library, version, test in rows:
+        assert pins[library.lower()] == version
+        module = library.lower().replace("-", "_")
+        assert re.search(rf"\b{module}\b", (ROOT / test).read_text()), library
+    others = {"test_plot.py", "test_vision_models.py"}
+    tested = {Path(test).name for _, _, test in rows} | others
+    assert tested == {p.name for p in (ROOT / "tests" / "ecosystem").glob("test_*.py")}
+
+
+def test_every_requirement_is_pinned_and_explained():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in ("ecosystem", "docs"):
+        lines = (ROOT / f"requirements-{name}.txt").read_text().splitlines()
+        pins = [line for line in lines if line and not line.startswith("#")]
+        assert all(re.fullmatch(r"[\w-]+==[\w.]+", pin) for pin in pins), pins
+        chosen = lines[: lines.index("# What these need.")]
+        for pin in (line for line in chosen if "==" in line):
+            library, version = pin.split("==")
+            assert f"| {library} | {version} |" in text, pin

@@ -1,13 +1,16 @@
 """A wheel works in an environment of its own, away from this checkout."""
 
+import configparser
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import textwrap
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,14 +37,15 @@ ADD_ON_THE_DEVICE = """
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **changes: str) -> str:
     """Run ``command`` to its end, unaware of this checkout; return what it prints."""
     dropped = ("OPENREG_", "PYTHON", "TORCH_", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
     env = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     done = subprocess.run(
         command,
         cwd=cwd,
-        env=env,
+        env=env | changes,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=900,
@@ -58,20 +62,27 @@ def wheel(tmp_path_factory) -> Path:
     return Path(run(ROOT / "tools" / "wheel.sh", folder, cwd=folder).strip())
 
 
+def pinned_torch() -> list[str]:
+    """PyTorch and what it needs, as requirements-dev.txt pins them."""
+    text = (ROOT / "requirements-dev.txt").read_text()
+    (torch,) = re.findall(r"^torch==.*$", text, re.M)
+    (needed,) = re.findall(r"^# What torch needs\.\n((?:.+\n)+)", text, re.M)
+    return [torch, *needed.split()]
+
+
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
-    """A new environment with the wheel and links to everything that it needs."""
+def installed(wheel, tmp_path_factory) -> Iterator[Path]:
+    """A new environment with PyTorch and the wheel, and with nothing else."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False)
-    python = folder / "bin" / "python"
-    packages = Path(sysconfig.get_path("platlib", vars={"platbase": str(folder)}))
-    for entry in Path(sysconfig.get_path("platlib")).iterdir():
-        if "torch_openreg" not in entry.name:
-            (packages / entry.name).symlink_to(entry)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
+    install = (*pip, "install", "--quiet", "--no-input", "--no-compile")
+    # --no-deps: a PyTorch that was built for CUDA would bring gigabytes along.
+    run(*install, "--no-deps", *pinned_torch(), cwd=folder)
     # Nothing is fetched, so this also shows that the requirements are met.
-    pip = (sys.executable, "-m", "pip", "--python", python)
-    run(*pip, "install", "--quiet", "--no-index", wheel, cwd=folder)
-    return folder
+    run(*install, "--no-index", wheel, cwd=folder)
+    yield folder
+    shutil.rmtree(folder)  # almost a gigabyte
 
 
 def test_the_wheel_is_for_one_python_and_one_platform(wheel):
@@ -98,10 +109,31 @@ def test_libraries_are_looked_for_in_relative_places_only(wheel, tmp_path):
         ), (library, places)
 
 
+def test_the_wheel_holds_every_module(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for package in ("torch_openreg", "pytest_openreg"):
+        files = [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.py[it]*")]
+        assert files
+        for file in files:
+            if "__pycache__" not in file.parts:
+                assert str(file.relative_to(ROOT)) in names
+
+
+def test_torch_and_pytest_are_told_of_the_wheel(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (path,) = [n for n in archive.namelist() if n.endswith("/entry_points.txt")]
+    points = configparser.ConfigParser()
+    points.read_string(archive.read(path).decode())
+    assert points["torch.backends"]["torch_openreg"] == "torch_openreg:_autoload"
+    assert points["pytest11"]["openreg"] == "pytest_openreg"
+
+
 def test_torch_finds_the_device_of_an_installed_wheel(installed):
+    """Where there is no compiler, nor any other program."""
     python = installed / "bin" / "python"
     script = textwrap.dedent(ADD_ON_THE_DEVICE)
-    printed = run(python, "-c", script, cwd=installed).splitlines()
+    nothing = str(installed / "nothing")
+    printed = run(python, "-c", script, cwd=installed, PATH=nothing).splitlines()
     assert printed[0] == "[2.0, 2.0] openreg:0"
     assert Path(printed[1]).is_relative_to(installed)
 

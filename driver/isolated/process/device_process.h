@@ -33,6 +33,8 @@
 
 namespace openreg {
 
+struct WatchedProcess;
+
 // What a device process is started with.
 struct StartOptions {
   // The number of the device; names the process.
@@ -51,6 +53,10 @@ struct StartOptions {
   // On the thread that watches all devices: it must not block, and must not
   // destroy this object or start another. May run before start() has returned.
   std::function<void(const std::string& reason)> on_death;
+  // How long the process may give no sign of life before it is killed and
+  // reported (Note [Signs of life]); 0: for ever. Ten times as long if it only
+  // waits for a processor or a disk; for ever while a debugger holds it.
+  std::chrono::milliseconds heartbeat_limit{1000};
 };
 
 // One device process. Thread-safe. In a forked child of the program it is dead
@@ -72,7 +78,7 @@ class DeviceProcess {
   DeviceProcess& operator=(const DeviceProcess&) = delete;
 
   // Stays the same after the end.
-  pid_t pid() const;
+  pid_t pid() const { return pid_; }
 
   // False once the end of the process was noticed.
   bool is_alive() const;
@@ -80,17 +86,20 @@ class DeviceProcess {
   // Kills the process. If it was alive, on_death gets `reason`.
   void kill(const std::string& reason);
 
-  // Asks the process to end (StartUp::on_end_request), waits for at most
-  // `patience`, then kills it. on_death is not called for it. Returns whether
-  // the process ended by itself; it is gone in either case, unless the system
-  // cannot even kill it.
+  // Asks the process to end (StartUp::on_end_request) and doesn't wait for it.
+  // on_death is not called any more.
+  void request_end();
+
+  // Asks the process to end, waits for at most `patience`, then kills it.
+  // Returns whether the process ended by itself; it is gone in either case,
+  // unless the system cannot even kill it.
   bool end(std::chrono::milliseconds patience);
 
  private:
-  class Watched;
-  explicit DeviceProcess(std::shared_ptr<Watched> watched);
+  DeviceProcess(std::shared_ptr<WatchedProcess> watched, pid_t pid);
 
-  const std::shared_ptr<Watched> watched_;
+  const std::shared_ptr<WatchedProcess> watched_;
+  const pid_t pid_;
 };
 
 // Loads shared objects into the zygote, with RTLD_NOW | RTLD_GLOBAL, in this

@@ -14,9 +14,11 @@ struct StartUp {
   std::vector<int> fds;  // close-on-exec
   std::string block;
 
-  // Calls `handler`, on a thread of its own, when the parent asks this process
-  // to end; it has a moment to return from serve_device. At once if the parent
-  // has asked already. Without a handler the process ends by _exit(0).
+  // Calls `handler` when the parent asks this process to end: it is to make
+  // serve_device return, and has the parent's patience for it. At once if the
+  // parent has asked already; else on the thread that looks after the parent,
+  // so it must not block. Without a handler the process ends by _exit(0). Call
+  // it once.
   static void on_end_request(std::function<void()> handler);
 };
 

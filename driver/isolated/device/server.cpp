@@ -20,6 +20,26 @@ constexpr int kNoMemory = 4;
 // How often a dispatcher without work looks whether it should end.
 constexpr std::chrono::milliseconds kEndPoll{100};
 
+// A device process has queues by the program's numbers, in the dispatcher, and
+// none of its own.
+class NoEngine final : public Engine {
+ public:
+  std::shared_ptr<Queue> create_queue(int /*priority*/) override {
+    return nullptr;
+  }
+  Status load_module(const char* /*path*/,
+                     std::shared_ptr<ModuleImage>* /*image*/) override {
+    return failure(orErrorNotSupported, "modules are loaded by number");
+  }
+  std::shared_ptr<ModuleImage> builtin_module() override { return nullptr; }
+  int places() const override { return 0; }
+  bool can_access_peers() const override { return false; }
+};
+
+std::unique_ptr<Engine> make_no_engine(Context& /*context*/) {
+  return std::make_unique<NoEngine>();
+}
+
 // One life of a device, from the inside.
 class Server {
  public:
@@ -27,7 +47,7 @@ class Server {
       : start_(start),
         config_(make_config(start)),
         context_(config_, start.device, start.epoch, nullptr, host_,
-                 make_inprocess_engine) {}
+                 make_no_engine) {}
 
   // Maps what the program shares. Returns false if the system refuses.
   bool open(const StartUp& start_up);

@@ -70,7 +70,9 @@ void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
   } else if (has_place) {
     places_.release();
   }
-  if (completion != nullptr) completion->status = std::move(status);
+  if (completion == nullptr) return;
+  completion->status = std::move(status);
+  if (completion->publish != nullptr) completion->publish(*completion);
 }
 
 Status WorkerQueue::dispatch(Command& command, Payload payload,
@@ -90,7 +92,11 @@ Status WorkerQueue::dispatch(Command& command, Payload payload,
   if (const auto* wait = std::get_if<WaitCommand>(&command)) {
     return execute(*wait);
   }
-  return execute(std::get<StampCommand>(command));
+  if (const auto* stamp = std::get_if<StampCommand>(&command)) {
+    return execute(*stamp);
+  }
+  return std::get<TaskCommand>(command).task->run(
+      [this] { return !dropped().ok(); }, completion);
 }
 
 Status WorkerQueue::execute(const LaunchCommand& command, Payload payload,

@@ -32,6 +32,11 @@ class WorkerQueue final : public Queue {
  public:
   // The context and the places outlive the queue.
   WorkerQueue(Context& context, ExecutionPlaces& places, int priority);
+  // A queue of a device process: `timeline` is shared with the program, and the
+  // submitting thread is the dispatcher, which never waits, and for which the
+  // failure of a command is nothing of its own.
+  WorkerQueue(Context& context, ExecutionPlaces& places, int priority,
+              Timeline& timeline);
   ~WorkerQueue() override;
 
   Status submit(Command&& command, Payload payload, Urgency urgency,
@@ -82,6 +87,7 @@ class WorkerQueue final : public Queue {
   Context& context_;
   ExecutionPlaces& places_;
   const int priority_;
+  const bool serves_dispatcher_;
   std::atomic<bool> retired_{false};    // the worker ends when it is idle
   std::atomic<bool> cancelled_{false};  // commands are dropped
 

@@ -36,8 +36,8 @@ constexpr uint64_t kUnread = ~uint64_t{0};
 std::atomic<uint64_t> rarely_changed{kUnread};
 
 uint8_t precision_of(at::Float32Op family) {
-  return static_cast<uint8_t>(at::globalContext().float32Precision(
-      at::Float32Backend::MKLDNN, family));
+  return static_cast<uint8_t>(
+      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, family));
 }
 
 uint8_t sparse_checks(std::optional<bool> wanted) {

@@ -48,10 +48,10 @@ orError_t attach(orKernelContext* ctx) {
   }
   std::memcpy(&message, ctx->args, sizeof message);
   if (message.record_version != record::kVersion) {
-    throw std::invalid_argument(
-        "the host writes launch records of version " +
-        std::to_string(message.record_version) +
-        ", and the device reads version " + std::to_string(record::kVersion));
+    throw std::invalid_argument("the host writes launch records of version " +
+                                std::to_string(message.record_version) +
+                                ", and the device reads version " +
+                                std::to_string(record::kVersion));
   }
   set_host_process(static_cast<pid_t>(message.host_process));
   const std::vector<uint64_t> ids = operator_ids();

@@ -253,11 +253,10 @@ at::QuantizerPtr quantizer_of(const Parts& parts, at::ScalarType dtype) {
 // Of a tensor with a scale for each of its slices.
 void check_channels(const Parts& parts, at::IntArrayRef sizes) {
   const int64_t axis = parts.values[5].toInt();
-  TORCH_CHECK(
-      axis >= 0 && axis < static_cast<int64_t>(sizes.size()) &&
-          parts.values[6].toTensor().numel() == sizes[axis] &&
-          parts.values[7].toTensor().numel() == sizes[axis],
-      "a quantized tensor of parts that don't match");
+  TORCH_CHECK(axis >= 0 && axis < static_cast<int64_t>(sizes.size()) &&
+                  parts.values[6].toTensor().numel() == sizes[axis] &&
+                  parts.values[7].toTensor().numel() == sizes[axis],
+              "a quantized tensor of parts that don't match");
 }
 
 at::Tensor put_quantized_together(const Parts& parts) {

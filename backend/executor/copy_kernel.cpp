@@ -70,7 +70,7 @@ orError_t copy_tensor(orKernelContext* ctx) {
   TensorRecord dst;
   TensorRecord src;
   uint64_t settings = 0;
-  if (ctx->size % sizeof(int64_t) != 0 || 
+  if (ctx->size % sizeof(int64_t) != 0 ||
       !decode_copy(words, &dst, &src, &settings)) {
     throw std::invalid_argument("a malformed copy record");
   }

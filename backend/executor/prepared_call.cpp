@@ -146,8 +146,8 @@ bool PreparedCall::prepare_output(record::Reader& reader) {
     return true;
   }
   if (!reader.next_output(&view) || !is_dtype(view.dtype) ||
-      !reader.fits(view, c10::elementSize(
-                             static_cast<c10::ScalarType>(view.dtype)))) {
+      !reader.fits(
+          view, c10::elementSize(static_cast<c10::ScalarType>(view.dtype)))) {
     return false;
   }
   if (view.offset != 0 || view.flags != 0) {

@@ -42,7 +42,8 @@ std::optional<bool> wants_sparse_checks(uint8_t number) {
 
 void check(uint64_t word, const Settings& settings) {
   const bool is_dtype =
-      settings.default_dtype < static_cast<uint8_t>(c10::ScalarType::Undefined) &&
+      settings.default_dtype <
+          static_cast<uint8_t>(c10::ScalarType::Undefined) &&
       c10::isFloatingType(static_cast<c10::ScalarType>(settings.default_dtype));
   if ((settings.pack() & Settings::kOfProcess) != word || !is_dtype ||
       settings.sparse_checks > 2 ||

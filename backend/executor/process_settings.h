@@ -34,8 +34,8 @@ void set_host_process(pid_t host);
 // word that no host writes. Thread-safe.
 inline void follow_settings(uint64_t word) {
   const uint64_t wanted = word & Settings::kOfProcess;
-  if (C10_LIKELY(wanted == detail::followed_settings.load(
-                               std::memory_order_relaxed))) {
+  if (C10_LIKELY(wanted ==
+                 detail::followed_settings.load(std::memory_order_relaxed))) {
     return;
   }
   detail::follow_settings_slowly(wanted);

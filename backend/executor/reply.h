@@ -49,7 +49,8 @@ class WrittenArguments {
   std::vector<Before> before_;
 };
 
-// What stands in a reply in the place of an argument's number, before a warning.
+// What stands in a reply in the place of an argument's number, before a
+// warning.
 inline constexpr int64_t kUserWarning = -1;
 inline constexpr int64_t kDeprecationWarning = -2;
 

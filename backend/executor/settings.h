@@ -33,8 +33,9 @@ struct Settings {
   bool mkldnn = true;
   bool mkldnn_deterministic = false;
   bool nnpack = true;
-  bool half_sums = false;            // of the CPU's products of halfs
-  bool half_sums_attention = false;  // of the attention that is made of products
+  bool half_sums = false;  // of the CPU's products of halfs
+  bool half_sums_attention =
+      false;  // of the attention that is made of products
   bool warn_always = false;
   uint8_t sparse_checks = 0;  // 0: nobody has said; 1: off; 2: on
   uint8_t quantized_engine = 0;
@@ -87,8 +88,8 @@ struct Settings {
 // How many threads a device uses for a kernel at most: the library below ends
 // the process when it can't start them.
 inline int max_threads() {
-  static const int count = std::max(
-      64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+  static const int count =
+      std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
   return count;
 }
 

@@ -35,10 +35,13 @@ std::string module_path() {
   return own.substr(0, own.rfind('/') + 1) + "openreg_executor.so";
 }
 
-// A stream for a single question: those of the program may be held up.
+// A stream for a single question. Those of the program may be held up, so it
+// waits for none of them.
 class OwnStream {
  public:
-  OwnStream() { OPENREG_CHECK(orStreamCreate(&stream_)); }
+  OwnStream() {
+    OPENREG_CHECK(orStreamCreateWithFlags(&stream_, orStreamNonBlocking));
+  }
   ~OwnStream() { OPENREG_WARN(orStreamDestroy(stream_)); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
@@ -61,6 +64,13 @@ class LoadedExecutor {
     const orFunction_t function = find(kNames[static_cast<size_t>(kernel)]);
     slot.store(function, std::memory_order_release);
     return function;
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    for (auto& slot : functions_) slot.store(nullptr);
+    operators_.clear();
+    module_ = nullptr;
   }
 
   bool has_operator(uint64_t id) {
@@ -90,16 +100,16 @@ class LoadedExecutor {
     const OwnStream stream;
     std::vector<uint64_t> ids(kMost);
     size_t bytes = 0;
-    OPENREG_CHECK(orLaunchKernelSync(
-        find("attach"), &message, sizeof message, stream.get(), ids.data(),
-        ids.size() * sizeof ids[0], &bytes));
+    OPENREG_CHECK(orLaunchKernelSync(find("attach"), &message, sizeof message,
+                                     stream.get(), ids.data(),
+                                     ids.size() * sizeof ids[0], &bytes));
     ids.resize(bytes / sizeof ids[0]);
     ids.shrink_to_fit();
     return ids;
   }
 
   std::mutex mutex_;
-  orModule_t module_ = nullptr;      // guarded by mutex_; never unloaded
+  orModule_t module_ = nullptr;      // guarded by mutex_; ends with the device
   std::vector<uint64_t> operators_;  // guarded by mutex_; sorted
   std::array<std::atomic<orFunction_t>, kNames.size()> functions_{};
 };
@@ -139,6 +149,8 @@ void launch_here(Kernel kernel, const void* args, size_t size,
       &config, executor_of(stream.device_index()).function(kernel), args,
       size));
 }
+
+void forget_executor(c10::DeviceIndex device) { executor_of(device).forget(); }
 
 bool has_operator(c10::DeviceIndex device, uint64_t id) {
   return executor_of(device).has_operator(id);

@@ -41,6 +41,10 @@ void launch_here(Kernel kernel, const void* args, size_t size,
 // with this id (see record::id_of). Loads the executor. Thread-safe.
 bool has_operator(c10::DeviceIndex device, uint64_t id);
 
+// The device was reset: the executor is loaded again when it is needed.
+// Thread-safe.
+void forget_executor(c10::DeviceIndex device);
+
 // Runs a kernel in the stream's order and waits for it. Returns how many bytes
 // of `reply` it has filled.
 size_t launch_and_wait(Kernel kernel, const void* args, size_t size,

@@ -68,6 +68,10 @@ getCurrentOpenRegStream(c10::DeviceIndex device = -1);
 // Changes it for the stream's device; the current device stays.
 TORCH_OPENREG_API void setCurrentOpenRegStream(OpenRegStream stream);
 
+// The device was reset: its pools make new streams under the old numbers.
+// Thread-safe.
+void forget_streams(c10::DeviceIndex device);
+
 }  // namespace torch_openreg
 
 template <>

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,9 +33,12 @@ int wait_for_end() {
   while (true) pause();
 }
 
+// A fault, in a way that is no undefined behaviour of the language.
 int crash() {
-  volatile int* const nowhere = nullptr;
-  *nowhere = 1;
+  signal(SIGSEGV, SIG_DFL);  // a sanitizer would exit
+  void* const page =
+      mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *static_cast<volatile char*>(page) = 1;
   return 0;
 }
 
@@ -80,11 +84,7 @@ const std::map<std::string, std::function<int()>> kActs = {
     {"exit 0", [] { return 0; }},
     {"exit 3", [] { return 3; }},
     {"abort", []() -> int { std::abort(); }},
-    {"crash",
-     [] {
-       signal(SIGSEGV, SIG_DFL);  // a sanitizer would exit
-       return crash();
-     }},
+    {"crash", crash},
     {"kill 9",
      [] {
        raise(SIGKILL);

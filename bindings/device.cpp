@@ -8,6 +8,7 @@
 #include "backend/aten/layouts/registration.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
+#include "backend/runtime/reset.h"
 #include "bindings/module.h"
 
 namespace torch_openreg::bindings {
@@ -95,6 +96,9 @@ void bind_device(py::module_& module) {
              }));
   module.def("_synchronize", wrap_pybind_function_no_gil([](int64_t device) {
                synchronize_device(to_index(device));
+             }));
+  module.def("_reset_device", wrap_pybind_function_no_gil([](int64_t device) {
+               reset_device(to_index(device));
              }));
   bind_properties(module);
   module.def("_get_device_properties", wrap_pybind_function([](int64_t device) {

@@ -29,7 +29,7 @@ struct MemorySnapshot {
 // No function initialises a device that was not used, except those that
 // allocate. A negative device is the current one. The settings are PyTorch's
 // (PYTORCH_ALLOC_CONF); there are no expandable segments. A device that was
-// reset with the driver's API has lost its memory: call emptyCache after it.
+// reset has lost its memory, which forget_device has to be told.
 class TORCH_OPENREG_API OpenRegDeviceAllocator final
     : public c10::DeviceAllocator {
  public:
@@ -53,6 +53,9 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   // have unused segments. Memory pools (mem_pool.h) keep theirs while they
   // live; their memory is given back, live or not, by their own id.
   void emptyCache(c10::MempoolId_t pool = {0, 0}) override;
+  // Forgets the memory of a device that was reset (reset.h does it). Blocks of
+  // before are still to be freed; nobody gets them again.
+  void forget_device(c10::DeviceIndex device);
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;

@@ -48,9 +48,16 @@ class LoadedExecutor {
     return function;
   }
 
+  // The device has unloaded it.
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    module_ = nullptr;
+    for (std::atomic<orFunction_t>& slot : functions_) slot.store(nullptr);
+  }
+
  private:
   std::mutex mutex_;
-  orModule_t module_ = nullptr;  // guarded by mutex_; never unloaded
+  orModule_t module_ = nullptr;  // guarded by mutex_
   std::array<std::atomic<orFunction_t>, kNames.size()> functions_{};
 };
 
@@ -100,5 +107,7 @@ size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
       stream.handle(), reply, reply_capacity, &reply_size));
   return reply_size;
 }
+
+void forget_executor(c10::DeviceIndex device) { executor_of(device).forget(); }
 
 }  // namespace torch_openreg

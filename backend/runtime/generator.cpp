@@ -41,6 +41,7 @@ OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
 
 void OpenRegGeneratorImpl::drop_engine() noexcept {
   if (!last_.has_value()) return;
+  if (life_ != device_life(last_->device_index())) return;
   try {
     launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, /*cheap=*/true);
   } catch (const std::exception&) {
@@ -95,8 +96,12 @@ void OpenRegGeneratorImpl::fetch_state() const {
   host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
 }
 
+bool OpenRegGeneratorImpl::is_engine_ahead() const {
+  return is_sent_ && life_ == device_life(last_->device_index());
+}
+
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  if (is_sent_) fetch_state();
+  if (is_engine_ahead()) fetch_state();
   return host_.unsafeGetGeneratorImpl()->get_state();
 }
 
@@ -122,7 +127,7 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
     drawn.block(stream);
     return;
   }
-  if (is_sent_) {
+  if (is_engine_ahead()) {
     fetch_state();
     is_sent_ = false;
     is_seeded_ = false;
@@ -133,8 +138,13 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
 uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   const OpenRegStream stream = getCurrentOpenRegStream(device);
+  if (last_.has_value() && life_ != device_life(last_->device_index())) {
+    last_.reset();
+    is_sent_ = false;
+  }
   if (last_.has_value() && !(*last_ == stream)) follow(stream);
   last_ = stream;
+  life_ = device_life(device);
   if (!is_sent_) {
     send_state(stream);
     is_sent_ = true;

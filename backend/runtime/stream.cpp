@@ -50,6 +50,10 @@ class StreamPool {
     return stream;
   }
 
+  void forget() noexcept {
+    for (std::atomic<orStream_t>& slot : streams_) slot.store(nullptr);
+  }
+
  private:
   std::atomic<uint32_t> next_{0};
   std::mutex mutex_;  // held while a stream is created
@@ -168,6 +172,12 @@ orStream_t current_stream_handle(c10::DeviceIndex device) {
 void setCurrentOpenRegStream(OpenRegStream stream) {
   check_device_index(stream.device_index());
   current_streams[static_cast<size_t>(stream.device_index())] = stream.id();
+}
+
+void forget_streams(c10::DeviceIndex device) noexcept {
+  for (int level = 0; level < kMaxLevels; ++level) {
+    pool(device, level).forget();
+  }
 }
 
 }  // namespace torch_openreg

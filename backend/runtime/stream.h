@@ -72,6 +72,10 @@ orStream_t current_stream_handle(c10::DeviceIndex device);
 // Changes it for the stream's device; the current device stays.
 TORCH_OPENREG_API void setCurrentOpenRegStream(OpenRegStream stream);
 
+// `device` was reset: the streams of its pools are made anew, each at its next
+// use. Their numbers stay, and so do the threads' current streams.
+void forget_streams(c10::DeviceIndex device) noexcept;
+
 }  // namespace torch_openreg
 
 template <>

@@ -41,6 +41,7 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     is_available,
     is_bf16_supported,
     is_tf32_supported,
+    reset_device,
     set_device,
     synchronize,
 )
@@ -191,6 +192,7 @@ __all__ = [
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_device",
     "reset_fallback_report",
     "reset_max_memory_allocated",
     "reset_peak_host_memory_stats",

@@ -91,6 +91,9 @@ class Task {
   // that waits asks now and then. `completion` may be null.
   virtual Status run(const std::function<bool()>& is_dropped,
                      Completion* completion) = 0;
+
+  // Whether it is done also after a sticky failure.
+  virtual bool runs_on_broken_device() const { return false; }
 };
 
 struct TaskCommand {

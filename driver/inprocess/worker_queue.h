@@ -74,6 +74,8 @@ class WorkerQueue final : public Queue {
   Status execute(const HostCommand& command);
   Status execute(const WaitCommand& command);
   Status execute(const StampCommand& command);
+  // Whether a command runs although the device has failed.
+  bool is_exempt(const Command& command) const;
   // Why commands are dropped instead of run; success if they are not.
   Status dropped() const;
 

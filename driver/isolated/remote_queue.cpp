@@ -258,8 +258,12 @@ Status RemoteQueue::request(wire::Kind kind, std::array<uint64_t, 4> arguments,
                             Payload payload) {
   Completion completion;
   uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(send(make_header(kind, arguments), payload,
-                               &completion, &sequence));
+  const bool is_cheap =
+      kind == wire::Kind::kPing || kind == wire::Kind::kFindKernel;
+  OPENREG_RETURN_IF_ERROR(
+      send(make_header(kind, arguments,
+                       is_cheap ? Urgency::kCheap : Urgency::kQueued),
+           payload, &completion, &sequence));
   wait(sequence, WaitStyle::kSpin);
   settle(completion);
   return completion.status;

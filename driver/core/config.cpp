@@ -65,17 +65,18 @@ Status read_errors(ErrorMode* mode) {
   return {};
 }
 
-Status read_driver() {
+Status read_driver(Driver* driver) {
   const char* const name = "OPENREG_DRIVER";
   const char* const value = get_variable(name);
-  if (value == nullptr || std::strcmp(value, "inprocess") == 0) return {};
-  if (std::strcmp(value, "isolated") == 0) {
-    return failure(orErrorNotInitialized,
-                   "%s='isolated' is not available in this build: expected "
-                   "'inprocess'",
-                   name);
+  if (value == nullptr) return {};
+  if (std::strcmp(value, "inprocess") == 0) {
+    *driver = Driver::kInprocess;
+  } else if (std::strcmp(value, "isolated") == 0) {
+    *driver = Driver::kIsolated;
+  } else {
+    return bad_value(name, value, "'inprocess' or 'isolated'");
   }
-  return bad_value(name, value, "'inprocess'");
+  return {};
 }
 
 Status read_memory(int devices, size_t* memory) {
@@ -146,7 +147,7 @@ Status parse_size(const char* text, size_t* size) {
 }
 
 Status read_config(Config* config) {
-  OPENREG_RETURN_IF_ERROR(read_driver());
+  OPENREG_RETURN_IF_ERROR(read_driver(&config->driver));
   OPENREG_RETURN_IF_ERROR(read_devices(&config->devices));
   OPENREG_RETURN_IF_ERROR(
       read_memory(config->devices, &config->memory_per_device));

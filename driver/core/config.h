@@ -17,7 +17,14 @@ enum class ErrorMode {
   kGpu,    // as a GPU: asynchronously, and until the device is reset
 };
 
+// Where a device runs.
+enum class Driver {
+  kInprocess,  // threads of this process
+  kIsolated,   // a process of its own
+};
+
 struct Config {
+  Driver driver = Driver::kInprocess;
   int devices = 2;
   size_t memory_per_device = 0;  // bytes, a multiple of kMemoryGrain
   size_t address_share = 0;      // address space that one device may take

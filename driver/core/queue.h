@@ -54,6 +54,10 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // alone, and not for longer than `deadline`. Returns whether it has ended.
   virtual bool join_until(std::chrono::steady_clock::time_point deadline) = 0;
 
+  // For a queue in another process: waits are over, and the result that the
+  // device left for `completion` (its ticket is not 0) is collected.
+  virtual void settle(Completion& /*completion*/) {}
+
   const Timeline& timeline() const { return timeline_; }
   uint64_t submitted() const {
     return submitted_.load(std::memory_order_acquire);
@@ -61,7 +65,17 @@ class Queue : public std::enable_shared_from_this<Queue> {
   bool idle() const { return timeline_.reached(submitted()); }
 
  protected:
-  Timeline timeline_;                   // what is done
+  Queue() : timeline_(own_timeline_) {}
+  // A queue whose timeline lives in memory that processes share. The timeline
+  // outlives it; numbers go on from where it stands.
+  explicit Queue(Timeline& timeline)
+      : timeline_(timeline), submitted_(timeline.value()) {}
+
+ private:
+  Timeline own_timeline_;
+
+ protected:
+  Timeline& timeline_;                  // what is done
   std::atomic<uint64_t> submitted_{0};  // the newest number
 };
 

@@ -22,7 +22,7 @@ namespace openreg {
 enum class RuntimeState { kRunning, kForked, kEnding };
 
 // Thread-safe.
-class Runtime {
+class Runtime final : public Surroundings {
  public:
   // Reads the environment and makes the devices, without using any.
   static Runtime& get();
@@ -39,7 +39,8 @@ class Runtime {
   Device& device(int index) { return *devices_[static_cast<size_t>(index)]; }
 
   // The device whose range, of any life, holds `pointer`; null if none does.
-  Context* find_owner(const void* pointer);
+  Context* find_owner(const void* pointer) override;
+  void* find_pinned(const void* pointer, size_t bytes) const override;
 
   HostMemory& host_memory() { return host_memory_; }
   HandleTable<Stream>& streams() { return streams_; }

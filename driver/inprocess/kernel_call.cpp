@@ -4,7 +4,6 @@
 #include <exception>
 #include <utility>
 
-#include "core/runtime.h"
 #include "inprocess/loaded_module.h"
 
 namespace openreg {
@@ -94,7 +93,7 @@ Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
 void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
   if (bytes == 0) return this;  // not null, and not to be used
   if (void* const found = find_bytes(pointer, bytes)) return found;
-  Context* const owner = Runtime::get().find_owner(pointer);
+  Context* const owner = context_.surroundings().find_owner(pointer);
   const std::string what = owner != nullptr ? owner->memory().describe(pointer)
                                             : std::string("not device memory");
   keep_failure(orErrorIllegalAddress,
@@ -108,12 +107,11 @@ void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
   const DeviceMemory& memory = context_.memory();
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   if (memory.covers(pointer)) return memory.find_view(pointer, bytes);
-  Runtime& runtime = Runtime::get();
-  if (const auto block = runtime.host_memory().find(pointer)) {
-    return block->contains(address, bytes) ? const_cast<void*>(pointer)
-                                           : nullptr;
+  Surroundings& surroundings = context_.surroundings();
+  if (void* const pinned = surroundings.find_pinned(pointer, bytes)) {
+    return pinned;
   }
-  Context* const owner = runtime.find_owner(pointer);
+  Context* const owner = surroundings.find_owner(pointer);
   return owner != nullptr ? find_peer_bytes(*owner, pointer, bytes) : nullptr;
 }
 

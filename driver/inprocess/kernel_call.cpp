@@ -105,7 +105,6 @@ void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
 
 void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
   const DeviceMemory& memory = context_.memory();
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
   if (memory.covers(pointer)) return memory.find_view(pointer, bytes);
   Surroundings& surroundings = context_.surroundings();
   if (void* const pinned = surroundings.find_pinned(pointer, bytes)) {

@@ -102,8 +102,7 @@ uint64_t device_life(c10::DeviceIndex device) noexcept {
 }
 
 void begin_device_life(c10::DeviceIndex device) noexcept {
-  used_devices.fetch_and(~bit(device), std::memory_order_relaxed);
-  lives[static_cast<size_t>(device)].fetch_add(1, std::memory_order_acq_rel);
+  lives[static_cast<size_t>(device)].fetch_add(1, std::memory_order_release);
 }
 
 void DeviceScope::restore() noexcept { OPENREG_WARN(orSetDevice(before_)); }

@@ -46,8 +46,7 @@ TORCH_OPENREG_API void synchronize_device(c10::DeviceIndex device);
 TORCH_OPENREG_API bool has_primary_context(c10::DeviceIndex device);
 TORCH_OPENREG_API void set_primary_context(c10::DeviceIndex device) noexcept;
 
-// How often `device`, which must exist, was reset by reset_device (reset.h):
-// what was kept on it before is gone.
+// How often `device` was reset; and one reset more. Thread-safe.
 TORCH_OPENREG_API uint64_t device_life(c10::DeviceIndex device) noexcept;
 void begin_device_life(c10::DeviceIndex device) noexcept;
 

@@ -101,8 +101,12 @@ bool OpenRegGeneratorImpl::is_engine_ahead() const {
 }
 
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  if (is_engine_ahead()) fetch_state();
+  if (is_behind()) fetch_state();
   return host_.unsafeGetGeneratorImpl()->get_state();
+}
+
+bool OpenRegGeneratorImpl::is_behind() const {
+  return is_sent_ && device_life(last_->device_index()) == life_;
 }
 
 void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
@@ -138,7 +142,7 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
 uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   const OpenRegStream stream = getCurrentOpenRegStream(device);
-  if (last_.has_value() && life_ != device_life(last_->device_index())) {
+  if (last_.has_value() && device_life(last_->device_index()) != life_) {
     last_.reset();
     is_sent_ = false;
   }

@@ -9,10 +9,10 @@
 namespace torch_openreg {
 
 void reset_device(c10::DeviceIndex device) {
-  const c10::DeviceIndex index = resolve_device(device);
-  const DeviceScope scope(index);
+  const DeviceScope scope(resolve_device(device));
+  const c10::DeviceIndex index = current_device();
   const orError_t code = orDeviceReset();
-  // Also if the new life could not begin, the old one is over.
+  // Whatever came of it, what there was is gone.
   begin_device_life(index);
   forget_executor(index);
   forget_streams(index);

@@ -1,4 +1,4 @@
-// A fresh start for a device.
+// A device that begins again.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,12 +7,13 @@
 
 namespace torch_openreg {
 
-// Ends all work of `device`, a lost one included, and begins anew; a negative
-// index is the current device. Its tensors, events and external streams of
-// before stay invalid: every use of them fails, only their release is quiet.
-// Streams of the pools and generators go on, see forget_streams and
-// Note [Whose state a generator has]. No other thread may use the device
-// meanwhile. Throws c10::AcceleratorError if the device cannot be started.
+// Brings `device` back to its first state, also one that is broken or lost:
+// drops its queued work, frees all of its memory, and forgets what this library
+// has made on it. Tensors, events and external streams of before are refused
+// from then on; streams of the pools go on as new ones, and generators from the
+// state that they were given last. The rest of the program must not use the
+// device meanwhile. A negative device is the current one. Throws
+// c10::AcceleratorError if there is no such device or it can't begin again.
 TORCH_OPENREG_API void reset_device(c10::DeviceIndex device);
 
 }  // namespace torch_openreg

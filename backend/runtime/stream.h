@@ -72,9 +72,9 @@ orStream_t current_stream_handle(c10::DeviceIndex device);
 // Changes it for the stream's device; the current device stays.
 TORCH_OPENREG_API void setCurrentOpenRegStream(OpenRegStream stream);
 
-// `device` was reset: the streams of its pools are made anew, each at its next
-// use. Their numbers stay, and so do the threads' current streams.
-void forget_streams(c10::DeviceIndex device) noexcept;
+// The device was reset: its pools make new streams under the old numbers.
+// Thread-safe.
+void forget_streams(c10::DeviceIndex device);
 
 }  // namespace torch_openreg
 

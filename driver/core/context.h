@@ -68,6 +68,8 @@ class Context {
   // Waits until everything that was submitted before is done.
   void synchronize() { queues_.wait(); }
 
+  QueueList::Load load() { return queues_.load(); }
+
   // Makes `stream` wait for what an action on it has to follow by the rules of
   // the default stream; see orStreamDefault.
   Status order(const Stream& stream);

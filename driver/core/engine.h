@@ -2,6 +2,9 @@
 // and how kernels are loaded. One engine serves one life of a device.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +53,9 @@ class Engine {
   virtual std::shared_ptr<Timestamp> create_stamp() {
     return std::make_shared<Timestamp>();
   }
+
+  // The process that runs the commands; 0 if it has ended.
+  virtual pid_t process() { return getpid(); }
 
   // Adds what this engine's device counts in a process of its own.
   virtual void add_counters(DeviceCounters& /*sum*/) {}

@@ -34,6 +34,7 @@ class Runtime final : public Surroundings {
     return status_.ok() && state() == RuntimeState::kRunning;
   }
 
+  const Config& config() const { return config_; }
   int device_count() const { return config_.devices; }
   // Requires 0 <= index < device_count().
   Device& device(int index) { return *devices_[static_cast<size_t>(index)]; }

@@ -54,6 +54,7 @@ class IsolatedEngine final : public Engine {
   Status place(uintptr_t address, size_t size) override;
   void remove(uintptr_t address) override;
   std::shared_ptr<Timestamp> create_stamp() override;
+  pid_t process() override;
   void add_counters(DeviceCounters& sum) override;
 
   std::shared_ptr<Queue> create_queue(int priority) override;
@@ -191,6 +192,11 @@ void IsolatedEngine::remove(uintptr_t address) {
 std::shared_ptr<Timestamp> IsolatedEngine::create_stamp() {
   const auto to = channel();
   return to != nullptr ? to->create_stamp() : std::make_shared<Timestamp>();
+}
+
+pid_t IsolatedEngine::process() {
+  const std::lock_guard lock(process_mutex_);
+  return process_ != nullptr && process_->is_alive() ? process_->pid() : 0;
 }
 
 void IsolatedEngine::add_counters(DeviceCounters& sum) {

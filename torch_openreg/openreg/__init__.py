@@ -28,6 +28,7 @@ from torch_openreg.openreg._lazy import (  # noqa: F401
 )
 from torch_openreg.openreg.amp import get_amp_supported_dtype
 from torch_openreg.openreg.devices import (  # noqa: F401
+    DeviceProcess,
     _exchange_device,
     _maybe_exchange_device,
     can_device_access_peer,
@@ -41,6 +42,7 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     is_available,
     is_bf16_supported,
     is_tf32_supported,
+    process_info,
     reset_device,
     set_device,
     synchronize,
@@ -130,6 +132,7 @@ __all__ = [
     "CharStorage",
     "ComplexDoubleStorage",
     "ComplexFloatStorage",
+    "DeviceProcess",
     "DoubleStorage",
     "Event",
     "ExternalStream",
@@ -189,6 +192,7 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "process_info",
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",

@@ -54,10 +54,6 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // alone, and not for longer than `deadline`. Returns whether it has ended.
   virtual bool join_until(std::chrono::steady_clock::time_point deadline) = 0;
 
-  // For a queue in another process: waits are over, and the result that the
-  // device left for `completion` (its ticket is not 0) is collected.
-  virtual void settle(Completion& /*completion*/) {}
-
   const Timeline& timeline() const { return timeline_; }
   uint64_t submitted() const {
     return submitted_.load(std::memory_order_acquire);

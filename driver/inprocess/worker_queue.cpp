@@ -86,6 +86,11 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
       completion == nullptr && !serves_dispatcher_ &&
       context_.config().errors == ErrorMode::kEarly;
   run(command, payload, tell_now ? &own : completion, is_launch);
+  if (serves_dispatcher_) {
+    // The program has counted it. Nobody else submits.
+    *sequence = take_number();
+    timeline_.advance(*sequence);
+  }
   *status = std::move(own.status);
   return true;
 }

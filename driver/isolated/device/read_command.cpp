@@ -80,7 +80,8 @@ Status Dispatcher::read_launch(const wire::Header& header,
   }
   if (completion != nullptr) {
     const uint64_t capacity = header.arguments[2];
-    if (header.arguments[3] == 0) {
+    completion->wants_reply = capacity != wire::kNoRoom;
+    if (!completion->wants_reply || header.arguments[3] == 0) {
       if (capacity < completion->reply.size()) {
         completion->reply = completion->reply.first(capacity);
       }

@@ -91,6 +91,9 @@ class Task {
   // that waits asks now and then. `completion` may be null.
   virtual Status run(const std::function<bool()>& is_dropped,
                      Completion* completion) = 0;
+
+  // Whether it is done also after a sticky failure.
+  virtual bool runs_on_broken_device() const { return false; }
 };
 
 struct TaskCommand {
@@ -104,6 +107,14 @@ using Command =
 // Bytes that travel with a command; copied when it is queued.
 using Payload = std::span<const std::byte>;
 
+// A result that has to be collected.
+class PendingReply {
+ public:
+  virtual ~PendingReply() = default;
+  // Moves the result to `completion`.
+  virtual void settle(Completion& completion) = 0;
+};
+
 // Where a command that somebody waits for leaves its result. Written by the
 // device before the command counts as done, read afterwards.
 struct Completion {
@@ -115,9 +126,9 @@ struct Completion {
   // Called when `status` is set, before the command counts as done, if not
   // null: hands the result on to another process.
   void (*publish)(Completion& completion) = nullptr;
-  // Where the result will be found by Queue::settle; 0 if it is here.
-  uint32_t ticket = 0;
-  std::shared_ptr<const void> room;  // where a long reply arrives first
+  // Where the result is once the command is done, if not here: in what is
+  // shared with another process. To be settled before it is read.
+  std::shared_ptr<PendingReply> pending;
 };
 
 }  // namespace openreg

@@ -115,6 +115,7 @@ void Context::wait_for_visits() {
     visits = visits_;
   }
   for (const Fence& fence : visits) fence.queue->wait(fence.sequence);
+  memory_.wait_for_visitors();
 }
 
 bool Context::set_access(int device, bool allowed) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/heap.h"
@@ -82,6 +83,9 @@ class DeviceMemory {
   // needs none, because a reset ends it first. Does not own the lock if the
   // memory is closed.
   std::shared_lock<std::shared_mutex> visit() const;
+
+  // Waits for the visitors of the moment.
+  void wait_for_visitors() const { const std::lock_guard lock(visitors_); }
 
   // Says in words what `pointer` is, for messages: "inside a freed allocation
   // of 64 bytes at 0x…".

@@ -18,15 +18,16 @@ enum class Urgency {
   kWaited,  // as kCheap; the caller waits for it in any case
 };
 
-// Runs commands in the order in which they were submitted. Each has a number,
-// its sequence; the first is 1. Thread-safe.
+// Runs commands in the order in which they were submitted. Each that is queued
+// has a number, its sequence; the first is 1. Thread-safe.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   virtual ~Queue() = default;
 
   // Takes a command (it is moved from only if it is queued) and stores its
-  // number. `completion` may be null; otherwise
-  // it must live until wait(*sequence) has returned. Blocks while too much is
+  // number, or one that is reached already if it was done at once.
+  // `completion` may be null; otherwise it must live until wait(*sequence) has
+  // returned. Blocks while too much is
   // queued. A failure of the command itself goes to the completion, or without
   // one to the context.
   //   orErrorInvalidHandle  the queue was retired or closed
@@ -52,10 +53,6 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // After cancel(), at the end of the program: waits for the queue's own thread
   // alone, and not for longer than `deadline`. Returns whether it has ended.
   virtual bool join_until(std::chrono::steady_clock::time_point deadline) = 0;
-
-  // For a queue in another process: waits are over, and the result that the
-  // device left for `completion` (its ticket is not 0) is collected.
-  virtual void settle(Completion& /*completion*/) {}
 
   const Timeline& timeline() const { return timeline_; }
   uint64_t submitted() const {

@@ -54,9 +54,16 @@ Status WorkerQueue::dropped() const {
   return context_.failures().sticky();
 }
 
+bool WorkerQueue::is_exempt(const Command& command) const {
+  const auto* const task = std::get_if<TaskCommand>(&command);
+  return task != nullptr && task->task->runs_on_broken_device() &&
+         !cancelled_.load(std::memory_order_acquire);
+}
+
 void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
                       bool has_place) {
   Status status = dropped();
+  if (!status.ok() && is_exempt(command)) status = Status();
   if (status.ok()) {
     try {
       status = dispatch(command, payload, completion, has_place);

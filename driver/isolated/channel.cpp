@@ -50,6 +50,14 @@ Channel::~Channel() {
   life_.give_back(0, wire::kLifeBytes);
 }
 
+void Channel::start() {
+  const std::lock_guard lock(start_mutex_);
+  if (started_.load(std::memory_order_relaxed)) return;
+  const std::function<void()> starter = std::exchange(starter_, nullptr);
+  if (starter != nullptr) starter();
+  started_.store(true, std::memory_order_release);
+}
+
 uint32_t Channel::take_reply() {
   uint32_t index = 0;
   {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,9 +29,28 @@ class Channel final : public FailureSource,
   int fd() const { return life_.fd(); }
   const wire::Control& control() const { return control_; }
 
+  // What starts the device process; called once. If it fails, it has closed the
+  // channel.
+  void set_starter(std::function<void()> starter) {
+    starter_ = std::move(starter);
+  }
+
+  bool is_started() const { return started_.load(std::memory_order_acquire); }
+  // To be called before push(), without a lock that the starter might want.
+  void ensure_started() {
+    if (!is_started()) [[unlikely]]
+      start();
+  }
+
   // Sends a command. Waits while the ring is full. False if the device is gone.
   bool push(const wire::Header& header, Payload payload) {
     return writer_->push(header, payload);
+  }
+  // The same for what the device need not know before it has work to do: does
+  // not start it, unless too much would pile up.
+  bool push_lazily(const wire::Header& header) {
+    if (!is_started() && writer_->is_half_full()) start();
+    return push(header, {});
   }
   // The device has ended: wakes those who wait for room.
   void close() { writer_->close(); }
@@ -54,9 +74,15 @@ class Channel final : public FailureSource,
  private:
   Channel(SharedMemory life, wire::Control& control, RingMapping ring);
 
+  void start();
+
   SharedMemory life_;
   wire::Control& control_;
   std::unique_ptr<RingWriter> writer_;
+
+  std::atomic<bool> started_{false};
+  std::mutex start_mutex_;
+  std::function<void()> starter_;  // guarded by start_mutex_
 
   std::atomic<uint64_t> failures_seen_{0};
   bool broken_seen_ = false;  // guarded by the one who calls next()

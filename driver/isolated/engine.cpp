@@ -68,7 +68,8 @@ class IsolatedEngine final : public Engine {
  private:
   static constexpr uint32_t kBuiltinModule = 0;
 
-  Status start_process(const HostMemory& host);
+  // Starts the process, for the first command; what fails is told to callers.
+  void start_process();
   std::shared_ptr<RemoteQueue> make_queue(std::shared_ptr<Channel> channel);
   std::shared_ptr<Channel> channel();
   // The device process has ended by itself.
@@ -104,26 +105,31 @@ Status IsolatedEngine::open() {
   if (control_ == nullptr) {
     return failure(orErrorNotInitialized, "there are too many streams");
   }
-  OPENREG_RETURN_IF_ERROR(start_process(host));
   context_.failures().set_source(channel_.get());
   builtin_ = std::make_shared<RemoteModule>(control_, kBuiltinModule);
-  // The first answer shows that both speak the same protocol.
-  Status status = control_->request(wire::Kind::kPing, {}, {});
-  if (status.ok()) return {};
-  return failure(orErrorNotInitialized, "device %d does not start: %s",
-                 context_.device(), status.message().c_str());
+  channel_->set_starter([this] { start_process(); });
+  return {};
 }
 
-Status IsolatedEngine::start_process(const HostMemory& host) {
+void IsolatedEngine::start_process() {
+  const HostMemory& host = Runtime::get().host_memory();
   const wire::Start start = make_start(context_, host, control_->index());
   StartOptions options;
   options.device = context_.device();
-  options.fds = {channel_->fd(), IsolatedWorld::get().fences().fd(),
+  options.fds = {channel()->fd(), IsolatedWorld::get().fences().fd(),
                  host.shared_arena().fd(), IsolatedWorld::get().staging().fd()};
   options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
   options.on_death = [this](const std::string& reason) { on_death(reason); };
-  const std::lock_guard lock(process_mutex_);
-  return DeviceProcess::start(std::move(options), &process_);
+  Status status;
+  {
+    const std::lock_guard lock(process_mutex_);
+    if (context_.is_closed()) {
+      status = being_reset(context_.device());
+    } else {
+      status = DeviceProcess::start(std::move(options), &process_);
+    }
+  }
+  if (!status.ok()) lose(status);
 }
 
 void IsolatedEngine::on_death(const std::string& reason) {
@@ -174,10 +180,9 @@ Status IsolatedEngine::place(uintptr_t address, size_t size) {
   header.reply = wire::kNoReply;
   header.arguments = {address, size};
   const auto to = channel();
-  if (to != nullptr && to->push(header, {})) return {};
-  Status status = context_.failures().take();
-  if (!status.ok()) return status;
-  return being_reset(context_.device());
+  if (to != nullptr && to->push_lazily(header)) return {};
+  const std::lock_guard lock(mutex_);
+  return context_.is_closed() ? being_reset(context_.device()) : lost_;
 }
 
 void IsolatedEngine::remove(uintptr_t address) {
@@ -186,7 +191,7 @@ void IsolatedEngine::remove(uintptr_t address) {
   header.reply = wire::kNoReply;
   header.arguments = {address};
   // A device that is gone has no memory.
-  if (const auto to = channel()) to->push(header, {});
+  if (const auto to = channel()) to->push_lazily(header);
 }
 
 std::shared_ptr<Timestamp> IsolatedEngine::create_stamp() {
@@ -202,6 +207,7 @@ pid_t IsolatedEngine::process() {
 void IsolatedEngine::add_counters(DeviceCounters& sum) {
   const auto from = channel();
   if (from == nullptr) return;
+  if (process() == 0) return;
   // What was sent before has its effect.
   static_cast<void>(control_->request(wire::Kind::kPing, {}, {}));
   sum.add(from->control().counters);
@@ -227,7 +233,7 @@ std::shared_ptr<Queue> IsolatedEngine::create_queue(int priority) {
   header.reply = wire::kNoReply;
   header.queue = queue->index();
   header.arguments = {static_cast<uint64_t>(static_cast<int64_t>(priority))};
-  if (to == nullptr || !to->push(header, {})) {
+  if (to == nullptr || !to->push_lazily(header)) {
     const std::lock_guard lock(mutex_);
     queue->lose(lost_);
   }
@@ -236,6 +242,12 @@ std::shared_ptr<Queue> IsolatedEngine::create_queue(int priority) {
 
 Status IsolatedEngine::load_module(const char* path,
                                    std::shared_ptr<ModuleImage>* image) {
+  const auto to = channel();
+  if (to != nullptr && !to->is_started()) {
+    // Then this device, and all later ones, start with the libraries loaded. If
+    // that fails, the module says why.
+    static_cast<void>(preload(loaded_needs(path)));
+  }
   const auto module =
       std::make_shared<RemoteModule>(control_, next_module_.fetch_add(1));
   OPENREG_RETURN_IF_ERROR(module->load(path));

@@ -67,6 +67,8 @@ enum Flags : uint16_t {
 };
 
 inline constexpr uint32_t kNoReply = UINT32_MAX;
+// The capacity of a launch whose reply is dropped.
+inline constexpr uint64_t kNoRoom = UINT64_MAX;
 inline constexpr size_t kArguments = 4;
 
 // A command begins with this; the payload follows, and room up to a multiple of

@@ -13,6 +13,7 @@
 //   the other half, and the two wait for each other.
 #include <algorithm>
 #include <cstring>
+#include <shared_mutex>
 #include <utility>
 
 #include "core/runtime.h"
@@ -238,6 +239,10 @@ Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
   OPENREG_RETURN_IF_ERROR(peer_queue(peer, &other));
   const Fence here{shared_from_this(), submitted()};
   uint64_t number = 0;
+  // A copy that somebody waits for may take long in here; meanwhile the peer's
+  // memory stays.
+  std::shared_lock<std::shared_mutex> visit;
+  if (completion != nullptr) visit = peer.memory().visit();
   OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{here}, {},
                                         Urgency::kQueued, nullptr, &number));
   OPENREG_RETURN_IF_ERROR(

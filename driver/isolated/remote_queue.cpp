@@ -45,6 +45,51 @@ Status read_failure(const wire::Reply& reply) {
 
 }  // namespace
 
+// A reply slot that a command was sent with, until it is settled.
+class RemoteQueue::Reply final : public PendingReply {
+ public:
+  Reply(std::shared_ptr<RemoteQueue> queue, uint32_t index)
+      : queue_(std::move(queue)), index_(index) {}
+  ~Reply() override {
+    // A slot that may still be answered is never used again: this happens only
+    // if a call fails between the two halves of what it sends.
+    if (queue_->timeline().reached(sequence_)) {
+      queue_->channel_->return_reply(index_);
+    }
+  }
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+
+  // The command that the reply belongs to; none if it was not sent.
+  void set_sequence(uint64_t sequence) { sequence_ = sequence; }
+  // Long replies arrive there.
+  void set_room(std::shared_ptr<Staging> room) { room_ = std::move(room); }
+
+  void settle(Completion& completion) override {
+    const std::shared_ptr<PendingReply> self = std::move(completion.pending);
+    const wire::Reply& reply = queue_->channel_->reply(index_);
+    if (reply.state.load(std::memory_order_acquire) ==
+        wire::Reply::kUnanswered) {
+      const std::lock_guard lock(queue_->submit_mutex_);
+      completion.status = queue_->refused();
+      return;
+    }
+    completion.status = read_failure(reply);
+    if (!completion.status.ok() || !completion.wants_reply) return;
+    const size_t size = std::min<size_t>(reply.size, completion.reply.size());
+    const std::byte* const bytes =
+        room_ != nullptr ? room_->data() : reply.bytes.data();
+    if (size > 0) std::memcpy(completion.reply.data(), bytes, size);
+    completion.reply_size = size;
+  }
+
+ private:
+  const std::shared_ptr<RemoteQueue> queue_;
+  const uint32_t index_;
+  uint64_t sequence_ = 0;
+  std::shared_ptr<Staging> room_;
+};
+
 RemoteQueue::RemoteQueue(Context& context, std::shared_ptr<Channel> channel,
                          uint32_t index)
     : Queue(IsolatedWorld::get().slot(index).done),
@@ -105,16 +150,20 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
   wire::Header header = make_header(
       wire::Kind::kLaunch, {kernel.module(), kernel.index()}, urgency);
   std::shared_ptr<Staging> room;
+  header.arguments[2] = wire::kNoRoom;
   if (completion != nullptr && completion->wants_reply) {
     const size_t capacity = completion->reply.size();
     header.arguments[2] = capacity;
     if (capacity > sizeof(wire::Reply::bytes)) {
       room = std::make_shared<Staging>(capacity);
       header.arguments[3] = reinterpret_cast<uintptr_t>(room->data());
-      completion->room = room;
     }
   }
-  return send(header, payload, completion, sequence, room);
+  OPENREG_RETURN_IF_ERROR(send(header, payload, completion, sequence, room));
+  if (room != nullptr) {
+    static_cast<Reply&>(*completion->pending).set_room(std::move(room));
+  }
+  return {};
 }
 
 Status RemoteQueue::submit_wait(const WaitCommand& command,
@@ -155,11 +204,18 @@ Status RemoteQueue::submit_function(std::function<void()> function,
 Status RemoteQueue::send(wire::Header header, Payload payload,
                          Completion* completion, uint64_t* sequence,
                          std::shared_ptr<const void> keep) {
+  if (channel_ != nullptr) channel_->ensure_started();
   {
     const std::lock_guard lock(submit_mutex_);
     if (retired_) return refused();
   }
-  if (completion != nullptr) header.reply = channel_->take_reply();
+  std::shared_ptr<Reply> reply;
+  if (completion != nullptr) {
+    header.reply = channel_->take_reply();
+    reply = std::make_shared<Reply>(
+        std::static_pointer_cast<RemoteQueue>(shared_from_this()),
+        header.reply);
+  }
   Status status;
   {
     const std::lock_guard lock(submit_mutex_);
@@ -177,11 +233,11 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
       }
     }
   }
-  if (!status.ok()) {
-    if (completion != nullptr) channel_->return_reply(header.reply);
-    return status;
+  if (!status.ok()) return status;
+  if (completion != nullptr) {
+    reply->set_sequence(*sequence);
+    completion->pending = std::move(reply);
   }
-  if (completion != nullptr) completion->ticket = header.reply + 1;
   const std::lock_guard lock(flow_mutex_);
   sent_bytes_ += wire::record_size(payload.size());
   const size_t marked = marks_.empty() ? done_bytes_ : marks_.back().total;
@@ -229,39 +285,18 @@ void RemoteQueue::wait(uint64_t target, WaitStyle style) {
   timeline_.wait(target, style);
 }
 
-void RemoteQueue::settle(Completion& completion) {
-  const uint32_t index = completion.ticket - 1;
-  const wire::Reply& reply = channel_->reply(index);
-  if (reply.state.load(std::memory_order_acquire) ==
-      wire::Reply::kUnanswered) {
-    const std::lock_guard lock(submit_mutex_);
-    completion.status = refused();
-  } else {
-    completion.status = read_failure(reply);
-    if (completion.status.ok() && completion.wants_reply) {
-      const size_t size =
-          std::min<size_t>(reply.size, completion.reply.size());
-      const auto* const room =
-          static_cast<const Staging*>(completion.room.get());
-      const std::byte* const bytes =
-          room != nullptr ? room->data() : reply.bytes.data();
-      if (size > 0) std::memcpy(completion.reply.data(), bytes, size);
-      completion.reply_size = size;
-    }
-  }
-  completion.room.reset();
-  completion.ticket = 0;
-  channel_->return_reply(index);
-}
-
 Status RemoteQueue::request(wire::Kind kind, std::array<uint64_t, 4> arguments,
                             Payload payload) {
   Completion completion;
   uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(send(make_header(kind, arguments), payload,
-                               &completion, &sequence));
+  const bool is_cheap =
+      kind == wire::Kind::kPing || kind == wire::Kind::kFindKernel;
+  OPENREG_RETURN_IF_ERROR(
+      send(make_header(kind, arguments,
+                       is_cheap ? Urgency::kCheap : Urgency::kQueued),
+           payload, &completion, &sequence));
   wait(sequence, WaitStyle::kSpin);
-  settle(completion);
+  completion.pending->settle(completion);
   return completion.status;
 }
 
@@ -277,7 +312,7 @@ void RemoteQueue::retire() {
   retired_ = true;
   wire::Header header = make_header(wire::Kind::kRetireQueue, {});
   header.queue = index_;
-  channel_->push(header, {});  // a device that is gone has no queues
+  channel_->push_lazily(header);  // a device that is gone has no queues
 }
 
 void RemoteQueue::cancel() { retire(); }

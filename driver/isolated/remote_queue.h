@@ -34,7 +34,6 @@ class RemoteQueue final : public Queue {
   Status submit(Command&& command, Payload payload, Urgency urgency,
                 Completion* completion, uint64_t* sequence) override;
   void wait(uint64_t target, WaitStyle style) override;
-  void settle(Completion& completion) override;
   void retire() override;
   void cancel() override;
   void join() override;
@@ -49,6 +48,7 @@ class RemoteQueue final : public Queue {
   void lose(const Status& why);
 
  private:
+  class Reply;
   struct Mark {
     uint64_t sequence;
     size_t total;

@@ -18,6 +18,10 @@ namespace {
 constexpr int kSpins = 400;
 constexpr int kYields = 100;
 
+// What stays free for marks and waits, whose callers are promised not to be
+// blocked by work that is sent.
+constexpr size_t kReserve = size_t{64} << 10;
+
 }  // namespace
 
 RingMapping::RingMapping(RingMapping&& other) noexcept
@@ -50,7 +54,6 @@ RingMapping RingMapping::map(int life_fd) {
 }
 
 bool RingWriter::push(wire::Header header, Payload payload) {
-  const std::lock_guard lock(mutex_);
   while (payload.size() > wire::kMaxPiece) {
     header.flags |= wire::kContinued;
     if (!push_piece(header, payload.first(wire::kMaxPiece))) return false;
@@ -62,9 +65,10 @@ bool RingWriter::push(wire::Header header, Payload payload) {
 
 bool RingWriter::push_piece(wire::Header& header, Payload piece) {
   const size_t bytes = wire::record_size(piece.size());
-  if (wire::kRingBytes - (produced_ - consumed_) < bytes &&
-      !wait_for_room(bytes)) {
-    return false;
+  const size_t needed = piece.empty() ? bytes : bytes + kReserve;
+  std::unique_lock lock(mutex_);
+  if (wire::kRingBytes - (produced_ - consumed_) < needed) [[unlikely]] {
+    if (!wait_for_room(lock, needed)) return false;
   }
   if (closed_.load(std::memory_order_relaxed)) return false;
   header.size = static_cast<uint32_t>(bytes);
@@ -79,12 +83,18 @@ bool RingWriter::push_piece(wire::Header& header, Payload piece) {
   return true;
 }
 
-bool RingWriter::wait_for_room(size_t bytes) {
-  const uint64_t target = produced_ + bytes - wire::kRingBytes;
-  control_.consumed.wait(target);
-  // The device can't have taken more than there was, unless it has gone mad.
-  consumed_ = std::min(control_.consumed.value(), produced_);
-  return !closed_.load(std::memory_order_acquire);
+bool RingWriter::wait_for_room(std::unique_lock<std::mutex>& lock,
+                               size_t bytes) {
+  for (;;) {
+    if (closed_.load(std::memory_order_acquire)) return false;
+    // The device can't have taken more than there was, unless it has gone mad.
+    consumed_ = std::min(control_.consumed.value(), produced_);
+    if (wire::kRingBytes - (produced_ - consumed_) >= bytes) return true;
+    const uint64_t target = produced_ + bytes - wire::kRingBytes;
+    lock.unlock();
+    control_.consumed.wait(target);
+    lock.lock();
+  }
 }
 
 void RingWriter::close() {
@@ -93,6 +103,7 @@ void RingWriter::close() {
 }
 
 bool RingReader::wait(std::chrono::nanoseconds limit) {
+  if (has_next()) return true;
   for (int i = 0; i < kSpins; ++i) {
     if (has_next()) return true;
     spin_pause();

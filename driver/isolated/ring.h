@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -40,18 +41,24 @@ class RingWriter {
   RingWriter(RingMapping mapping, wire::Control& control)
       : mapping_(std::move(mapping)), control_(control) {}
 
-  // Adds a command; fills in the sizes. Waits while the ring is full. Returns
-  // false if it was closed.
+  // Adds a command; fills in the sizes. Waits while the ring is full; there is
+  // room set aside for commands without a payload. Commands of one queue are
+  // added by one thread at a time. Returns false if it was closed.
   bool push(wire::Header header, Payload payload);
+
+  bool is_half_full() const {
+    return control_.produced.value() - control_.consumed.value() >
+           wire::kRingBytes / 2;
+  }
 
   // Wakes those who wait and refuses commands from then on. The reader has
   // ended.
   void close();
 
  private:
-  // Requires mutex_.
   bool push_piece(wire::Header& header, Payload piece);
-  bool wait_for_room(size_t bytes);
+  // Waits until so many bytes are free, without the lock that it takes.
+  bool wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes);
 
   const RingMapping mapping_;
   wire::Control& control_;
@@ -73,6 +80,8 @@ class RingReader {
 
   // Waits for the next command, at most for `limit`; first awake for a while.
   bool wait(std::chrono::nanoseconds limit);
+  // Ends a wait; from any thread.
+  void wake() { control_.produced.wake(); }
 
   // Copies the next command's header out of the ring, and says where its
   // payload is; it stays there until drop(). Returns false if the ring does not

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 #include "support/process.h"
+#include "support/support.h"
 #include "support/test_process.h"
 
 namespace openreg::test {
@@ -27,12 +29,21 @@ void kill_zygote(pid_t device) {
   ASSERT_TRUE(handle.ends_within(kPatience));
 }
 
+bool finds(const TestProcess& process, const std::string& text) {
+  return process.line().find(text) != std::string::npos;
+}
+
+OPENREG_CHILD(preload) {
+  CHILD_CHECK(finds(TestProcess("describe"), "preloaded=no"));
+  CHILD_CHECK(preload({OPENREG_TEST_PRELOADED}).ok());
+  CHILD_CHECK(finds(TestProcess("describe"), "preloaded=42"));
+  CHILD_CHECK(preload({OPENREG_TEST_PRELOADED}).ok());
+  return 0;
+}
+
 TEST(ZygoteTest, DevicesFindWhatWasPreloaded) {
-  EXPECT_THAT(TestProcess("describe").line(), HasSubstr("preloaded=no"));
-  const Status status = preload({OPENREG_TEST_PRELOADED});
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_THAT(TestProcess("describe").line(), HasSubstr("preloaded=42"));
-  EXPECT_TRUE(preload({OPENREG_TEST_PRELOADED}).ok());
+  const ChildResult child = run_child("preload");
+  EXPECT_EQ(child.exit_code, 0) << child.output;
 }
 
 TEST(ZygoteTest, AMissingLibraryIsNamed) {

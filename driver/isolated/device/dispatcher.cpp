@@ -39,17 +39,17 @@ void Dispatcher::handle(const wire::Header& header,
   Status status;
   try {
     if ((header.flags & wire::kContinued) != 0) {
-      if (!assemble(payload)) {
-        status = failure(orErrorInvalidValue, "a command is too long");
+      if (!assemble(header.queue, payload)) {
+        status = failure(orErrorInvalidValue, "a command is too long, or has no queue");
       }
     } else if (is_about_device(header.kind)) {
       status = handle_device(header);
-    } else if (assembled_.empty()) {
+    } else if (unfinished_.empty() || unfinished_.count(header.queue) == 0) {
       status = handle_queued(header, payload);
     } else {
-      const bool fits = assemble(payload);
-      const std::vector<std::byte> whole = std::exchange(assembled_, {});
-      status = handle_queued(header, fits ? std::span(whole) : payload);
+      const bool fits = assemble(header.queue, payload);
+      const auto whole = unfinished_.extract(header.queue);
+      status = handle_queued(header, fits ? whole.mapped() : payload);
     }
   } catch (const std::bad_alloc&) {
     status = failure(orErrorOutOfMemory, "the device process has no memory");
@@ -60,12 +60,14 @@ void Dispatcher::handle(const wire::Header& header,
   }
 }
 
-bool Dispatcher::assemble(std::span<const std::byte> piece) {
-  if (piece.size() > wire::kMaxPayload - assembled_.size()) {
-    assembled_.clear();
+bool Dispatcher::assemble(uint32_t queue, std::span<const std::byte> piece) {
+  if (find_queue(queue) == nullptr) return false;
+  std::vector<std::byte>& whole = unfinished_[queue];
+  if (piece.size() > wire::kMaxPayload - whole.size()) {
+    whole.clear();
     return false;
   }
-  assembled_.insert(assembled_.end(), piece.begin(), piece.end());
+  whole.insert(whole.end(), piece.begin(), piece.end());
   return true;
 }
 
@@ -118,6 +120,7 @@ Status Dispatcher::retire_queue(uint32_t index) {
     return failure(orErrorInvalidHandle, "there is no queue %u to retire",
                    index);
   }
+  unfinished_.erase(index);
   all_queues_.retire(*queue);
   queues_[index].reset();
   return {};

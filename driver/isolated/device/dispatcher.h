@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,8 +52,8 @@ class Dispatcher {
   void report(const Status& status);
 
  private:
-  // Adds a piece to the payload that comes in several; false if it is too long.
-  bool assemble(std::span<const std::byte> piece);
+  // Adds a piece to a payload that comes in several; false if it is too long.
+  bool assemble(uint32_t queue, std::span<const std::byte> piece);
   Status handle_device(const wire::Header& header);
   Status create_queue(uint32_t index, uint64_t priority);
   Status retire_queue(uint32_t index);
@@ -85,7 +86,8 @@ class Dispatcher {
   Modules modules_;
   QueueList all_queues_;
   std::vector<std::shared_ptr<Queue>> queues_;  // by index
-  std::vector<std::byte> assembled_;
+  // Payloads of which not all pieces have come, by queue.
+  std::map<uint32_t, std::vector<std::byte>> unfinished_;
   std::vector<std::byte> scratch_;
 };
 

@@ -80,7 +80,8 @@ Status Dispatcher::read_launch(const wire::Header& header,
   }
   if (completion != nullptr) {
     const uint64_t capacity = header.arguments[2];
-    if (header.arguments[3] == 0) {
+    completion->wants_reply = capacity != wire::kNoRoom;
+    if (!completion->wants_reply || header.arguments[3] == 0) {
       if (capacity < completion->reply.size()) {
         completion->reply = completion->reply.first(capacity);
       }
@@ -173,7 +174,10 @@ Status Dispatcher::read_request(const wire::Header& header,
     return failure(orErrorInvalidValue, "commands of kind %u are unknown",
                    static_cast<unsigned>(header.kind));
   }
-  if (header.queue != control_queue_ || (header.flags & wire::kCheap) != 0) {
+  const bool may_be_cheap = header.kind == wire::Kind::kPing ||
+                            header.kind == wire::Kind::kFindKernel;
+  if (header.queue != control_queue_ ||
+      ((header.flags & wire::kCheap) != 0 && !may_be_cheap)) {
     return failure(orErrorInvalidValue, "a request is on the wrong queue");
   }
   if (header.kind == wire::Kind::kPing) {

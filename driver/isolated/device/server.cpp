@@ -52,7 +52,10 @@ class Server {
   // Maps what the program shares. Returns false if the system refuses.
   bool open(const StartUp& start_up);
   void serve();
-  void end() { ending_.store(true, std::memory_order_release); }
+  void end() {
+    ending_.store(true, std::memory_order_release);
+    reader_->wake();
+  }
 
  private:
   static Config make_config(const wire::Start& start) {

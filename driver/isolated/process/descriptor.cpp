@@ -125,6 +125,10 @@ int Descriptor::release() {
   return fd;
 }
 
+Descriptor take_over(int fd) {
+  return make_one([fd] { return fd; });
+}
+
 DescriptorPair make_socket_pair() {
   return make_two([](int* fds) {
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds);

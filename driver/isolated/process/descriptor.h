@@ -38,6 +38,7 @@ struct DescriptorPair {
 // What these make is above 2, also in a program that has closed its standard
 // streams, and close-on-exec; a fork by another thread cannot get between the
 // making and the owning. Empty, with errno, if the system refuses.
+Descriptor take_over(int fd);
 DescriptorPair make_socket_pair();  // SOCK_SEQPACKET
 DescriptorPair make_pipe();         // first is the end to read from
 Descriptor make_wake_up();          // an eventfd that doesn't block

@@ -48,6 +48,7 @@ struct LifeWatch {
 
   void run() {
     beats->thread.store(static_cast<int32_t>(syscall(SYS_gettid)));
+    beats->thread.notify_one();
     pollfd events[2] = {{parent.get(), POLLIN, 0}, {life.get(), POLLIN, 0}};
     while (true) {
       beats->count.fetch_add(1, std::memory_order_relaxed);
@@ -89,9 +90,11 @@ bool start_life_watch(Descriptor parent, Descriptor life, BeatPage beats) {
     errno = error;
     return false;
   }
-  static_cast<void>(watch.release());  // the thread's now
   pthread_setname_np(thread, "openreg-life");
   pthread_detach(thread);
+  // The thread's now, which never ends. It has to be known before this process
+  // can be taken for a silent one.
+  watch.release()->beats->thread.wait(0);
   return true;
 }
 

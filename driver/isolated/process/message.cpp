@@ -47,7 +47,7 @@ std::vector<Descriptor> take_descriptors(msghdr& packet) {
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
-      result.emplace_back(fd);
+      result.push_back(take_over(fd));
     }
   }
   return result;

@@ -68,10 +68,13 @@ std::optional<Message> Watcher::request(const Message& message,
   if (!zygote_) return std::nullopt;
   answer_.reset();
   awaited_ = message.serial;
-  if (send_message(zygote_->socket.get(), message, fds)) {
-    const bool in_time = changed_.wait_for(
-        lock, kAnswerPatience, [this] { return answer_ || !zygote_; });
-    if (!in_time) send_kill(zygote_->process);
+  const bool is_answered = send_message(zygote_->socket.get(), message, fds) &&
+                           changed_.wait_for(lock, kAnswerPatience, [this] {
+                             return answer_ || !zygote_;
+                           });
+  if (!is_answered) {
+    send_kill(zygote_->process);
+    changed_.wait(lock, [this] { return !zygote_; });
   }
   awaited_ = 0;
   return std::exchange(answer_, std::nullopt);

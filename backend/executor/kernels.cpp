@@ -67,7 +67,13 @@ OPENREG_KERNEL(attach) {
   return guarded(ctx, [&] { return attach(ctx); });
 }
 
-OPENREG_KERNEL(run_operator) { return with_record(ctx, run_operator); }
+OPENREG_KERNEL(run_operator) {
+  return with_record(ctx, [](orKernelContext* context, record::Reader& reader) {
+    const std::string_view name = reader.name();
+    orKernelNote(context, name.data(), name.size());
+    return run_operator(context, reader);
+  });
+}
 
 OPENREG_KERNEL(fetch_outputs) { return with_record(ctx, fetch_outputs); }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "backend/executor/attach.h"
 #include "backend/executor/copy_kernel.h"

@@ -8,7 +8,9 @@
 #include "backend/first_use.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
+#include "backend/runtime/reset.h"
 #include "bindings/module.h"
+#include "openreg/version.h"
 
 namespace torch_openreg::bindings {
 
@@ -33,6 +35,30 @@ bool can_access_peer(int64_t device, int64_t peer) {
   OPENREG_CHECK(
       orDeviceCanAccessPeer(&can_access, to_index(device), to_index(peer)));
   return can_access != 0;
+}
+
+py::dict process_info(int64_t device) {
+  orDeviceProcessInfo info{};
+  info.structSize = sizeof info;
+  OPENREG_CHECK(orDeviceGetProcessInfo(&info, to_index(device)));
+  py::dict result;
+  result["driver"] = info.driver;
+  result["is_open"] = info.isOpen != 0;
+  result["pid"] = info.pid;
+  result["resident_memory"] = info.residentMemory;
+  result["threads"] = info.threads;
+  result["streams"] = info.streams;
+  result["queued_commands"] = info.queuedCommands;
+  result["memory_used"] = info.memoryUsed;
+  result["memory_limit"] = info.memoryLimit;
+  result["life"] = info.life;
+  return result;
+}
+
+int driver_version() {
+  int version = 0;
+  OPENREG_CHECK(orDriverGetVersion(&version));
+  return version;
 }
 
 std::string describe(const orDeviceProp& properties) {
@@ -91,6 +117,11 @@ void bind_device(py::module_& module) {
   module.def("_exchange_device", wrap_pybind_function(exchange_device));
   // Setting a device creates none, so there is nothing to be careful about.
   module.def("_maybe_exchange_device", wrap_pybind_function(exchange_device));
+  module.def("_device_process_info", wrap_pybind_function(process_info));
+  module.def("_driver_version", wrap_pybind_function(driver_version));
+  module.def("_reset_device", wrap_pybind_function_no_gil([](int64_t device) {
+               reset_device(to_index(device));
+             }));
   module.def("_can_device_access_peer", wrap_pybind_function(can_access_peer));
   module.def("_has_primary_context", wrap_pybind_function([](int64_t device) {
                return has_primary_context(to_index(device));

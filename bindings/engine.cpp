@@ -77,6 +77,7 @@ void bind_engine(py::module_& module) {
   module.def("_fallback_uses", wrap_pybind_function(uses));
   module.def("_reset_fallback_uses", wrap_pybind_function(reset_fallback_uses));
   module.def("_note_thread_count", wrap_pybind_function(note_thread_count));
+  module.def("_refresh_settings", wrap_pybind_function(refresh_settings));
   module.def("_set_strict", wrap_pybind_function(set_strict));
   module.def("_is_strict", wrap_pybind_function(is_strict));
   module.def("_wait_for_queued_work",

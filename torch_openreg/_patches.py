@@ -160,6 +160,7 @@ def _on_host(original: Any) -> Any:
 
 # Settings of the whole process that the CPU's kernels read while they run.
 _SETTERS = (
+    "_set_check_sparse_tensor_invariants",
     "_set_cpu_allow_fp16_reduced_precision_reduction",
     "_set_default_dtype",
     "_set_default_tensor_type",
@@ -173,6 +174,7 @@ _SETTERS = (
     "_set_nnpack_enabled",
     "_set_onednn_allow_tf32",
     "_set_qengine",
+    "_set_warnAlways",
     "set_num_threads",
 )
 
@@ -180,7 +182,8 @@ _SETTERS = (
 def _patch_setters() -> None:
     """Let a setting change only when nothing is queued that was called before.
 
-    The kernels that a device runs are the CPU's: they would see the new value.
+    The kernels that a device runs are the CPU's: they would see the new value. What
+    is called later takes it along.
     """
     for name in _SETTERS:
         original = getattr(torch._C, name)
@@ -212,7 +215,10 @@ def _waiting(setter: Callable[..., _T]) -> Callable[..., _T]:
     @wraps(setter)
     def waiting(*args: Any, **kwargs: Any) -> _T:
         _wait_for_queued_work()
-        return setter(*args, **kwargs)
+        try:
+            return setter(*args, **kwargs)
+        finally:
+            _C._refresh_settings()
 
     return waiting
 

@@ -145,12 +145,6 @@ bool is_wanted(const c10::OperatorHandle& op) {
 
 }  // namespace
 
-bool is_view(const c10::FunctionSchema& schema) {
-  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
-    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
-  });
-}
-
 void register_catch_all() {
   auto& dispatcher = c10::Dispatcher::singleton();
   static auto& handles = *new std::vector<c10::RegistrationHandleRAII>;

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "backend/aten/conversion.h"
+#include "backend/aten/settings.h"
 #include "backend/executor/copy_record.h"
 #include "backend/executor/copy_values.h"
 #include "backend/runtime/check.h"
@@ -69,7 +70,7 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   const OpenRegStream stream = getCurrentOpenRegStream(dst.device().index());
   const DeviceScope scope(stream.device_index());
   if (is_plain(dst, src)) return memcpy_on(stream, dst, src);
-  const CopyRecord record = encode_copy(dst, src);
+  const CopyRecord record = encode_copy(dst, src, current_settings());
   launch(Kernel::kCopyTensor, record.data(), record.size() * sizeof record[0],
          stream, dst.nbytes() <= kCheapBytes);
 }

@@ -205,8 +205,10 @@ Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
   return metadata;
 }
 
-void run_new_kind(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
+void run_new_kind(const OperatorInfo& info, Encoder& encoder,
                   torch::jit::Stack* stack) {
+  refresh_settings();
+  const uint64_t settings = current_settings();
   const std::span<c10::IValue> arguments = arguments_of(info, *stack);
   if (info.gives_composites.load(std::memory_order_relaxed)) {
     return run_synchronously(info, encoder, settings, /*is_cacheable=*/false,
@@ -245,6 +247,9 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
     return cpu_fallback(info.op, stack, FallbackReason::kTensor);
   }
   const DeviceScope scope(encoder.device());
+  if (C10_UNLIKELY(!info.is_on(encoder.device()))) {
+    return cpu_fallback(info.op, stack, FallbackReason::kNotOnDevice);
+  }
   const uint64_t settings = current_settings();
   if (encoder.has_composites() || info.needs_data(arguments)) {
     note_synchronization();
@@ -253,7 +258,7 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
   }
   const Metadata metadata = find_metadata(info, encoder, settings);
   if (C10_UNLIKELY(metadata == nullptr)) {
-    return run_new_kind(info, encoder, settings, stack);
+    return run_new_kind(info, encoder, stack);
   }
   run_asynchronously(info, encoder, *metadata, settings, stack);
 }
@@ -266,7 +271,11 @@ at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
   if (C10_UNLIKELY(metadata == nullptr)) {
     torch::jit::Stack stack;
     box(stack);
-    run_new_kind(info, encoder, settings, &stack);
+    if (info.is_on(encoder.device())) {
+      run_new_kind(info, encoder, &stack);
+    } else {
+      cpu_fallback(info.op, &stack, FallbackReason::kNotOnDevice);
+    }
     return std::move(stack.back()).toTensor();
   }
   const record::OutputShape& shape = metadata->outputs.front();

@@ -57,6 +57,8 @@ const char* describe(FallbackReason reason) {
       return "a launch record can't carry one of its tensors";
     case FallbackReason::kByChoice:
       return "the operator is registered to fall back";
+    case FallbackReason::kNotOnDevice:
+      return "the device has no such operator";
   }
   return "unknown";
 }

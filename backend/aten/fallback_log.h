@@ -18,6 +18,7 @@ enum class FallbackReason {
   kArguments,      // a record can't carry its arguments or results
   kTensor,         // a record can't carry a tensor: its layout or its kind
   kByChoice,       // the operator is registered to fall back
+  kNotOnDevice,    // the device has no such operator
 };
 
 struct FallbackUse {

@@ -10,6 +10,7 @@
 #include "backend/aten/cpp_kernel.h"
 #include "backend/executor/schema.h"
 #include "backend/record/writer.h"
+#include "backend/runtime/executor.h"
 
 namespace torch_openreg {
 
@@ -179,6 +180,12 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
                    ((op.hasTag(at::Tag::data_dependent_output) ||
                      op.hasTag(at::Tag::dynamic_output_shape)) &&
                     !takes_host_indices);
+}
+
+bool OperatorInfo::ask_for_it(c10::DeviceIndex device, uint64_t bit) const {
+  if (!has_operator(device, id)) return false;
+  known_on.fetch_or(bit, std::memory_order_relaxed);
+  return true;
 }
 
 // Indexing is tagged, but only a mask makes it data-dependent: it decides how

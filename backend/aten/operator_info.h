@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Device.h>
 
 #include <atomic>
 #include <cstdint>
@@ -50,8 +51,22 @@ struct OperatorInfo {
   // more.
   mutable std::atomic<bool> gives_composites = false;
 
+  // Devices, by bit, that are known to have the operator.
+  mutable std::atomic<uint64_t> known_on{0};
+
+  // Whether the executor of `device`, which must be current, has the operator:
+  // a library of this process may bring some that the device has not.
+  bool is_on(c10::DeviceIndex device) const {
+    const uint64_t bit = uint64_t{1} << static_cast<unsigned>(device);
+    return (known_on.load(std::memory_order_relaxed) & bit) != 0 ||
+           ask_for_it(device, bit);
+  }
+
   // Whether data decides the metadata of this call.
   bool needs_data(std::span<const c10::IValue> arguments) const;
+
+ private:
+  bool ask_for_it(c10::DeviceIndex device, uint64_t bit) const;
 };
 
 }  // namespace torch_openreg

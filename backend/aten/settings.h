@@ -7,8 +7,15 @@
 
 namespace torch_openreg {
 
-// As executor/settings.h packs them. Thread-safe.
+// As executor/settings.h packs them. Those that decide metadata, and those of
+// the thread, are read each time; the others as they were at the last
+// refresh_settings(). Thread-safe.
 uint64_t current_settings();
+
+// Reads all of them. To be called when one has changed; Python's setters do. A
+// C++ program that changes PyTorch's context by itself need not: the next new
+// kind of call does. Thread-safe.
+TORCH_OPENREG_API void refresh_settings();
 
 // Tells that the program has asked for so many threads. PyTorch keeps the
 // number by thread, and a thread that runs already does not hear of it. Those

@@ -3,12 +3,19 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "backend/aten/metadata.h"
 #include "backend/aten/new_tensor.h"
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
+#include "backend/executor/reply.h"
 #include "backend/executor/scalars.h"
 #include "backend/record/reader.h"
 #include "backend/runtime/executor.h"
@@ -28,6 +35,14 @@ record::OutputShape shape_of(const record::TensorView& tensor) {
   return output_shape(static_cast<c10::ScalarType>(tensor.dtype),
                       at::IntArrayRef(tensor.sizes),
                       at::IntArrayRef(tensor.strides), tensor.flags);
+}
+
+// The text, for ever: who gives a warning keeps no copy of its file's name.
+const char* kept_text(std::string_view text) {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::set<std::string, std::less<>>;
+  const std::lock_guard lock(mutex);
+  return kept.emplace(text).first->c_str();
 }
 
 // Reads a reply, makes the tensors that it tells of, and writes the record that
@@ -51,16 +66,26 @@ class ReplyReader {
     }
   }
 
-  // Pairs of an argument's number and what it is like now.
+  // An argument's number and what it is like now, or a warning; so all that is
+  // left.
   void read_written(std::span<const c10::IValue> arguments) {
-    for (; read_ < reader_.header().argument_count; read_ += 2) {
-      const Argument number = next();
-      const auto index = static_cast<size_t>(number.integer);
-      TORCH_INTERNAL_ASSERT(number.tag == Tag::kInt &&
-                            index < arguments.size());
+    while (read_ < reader_.header().argument_count) {
+      const int64_t number = next(Tag::kInt).integer;
+      if (number < 0) {
+        read_warning(number);
+        continue;
+      }
+      const auto index = static_cast<size_t>(number);
+      TORCH_INTERNAL_ASSERT(index < arguments.size());
       read_written(static_cast<uint32_t>(index), arguments);
+      read_ += 2;
     }
     TORCH_INTERNAL_ASSERT(reader_.at_end(), "the device's reply is too long");
+  }
+
+  // The last thing to do: a warning may be an error to Python.
+  void give_warnings() const {
+    for (const c10::Warning& warning : warnings_) c10::warn(warning);
   }
 
   WaitedResults take_results() {
@@ -78,6 +103,23 @@ class ReplyReader {
     Argument argument;
     TORCH_INTERNAL_ASSERT(reader_.next_argument(&argument));
     return argument;
+  }
+
+  Argument next(Tag tag) {
+    const Argument argument = next();
+    TORCH_INTERNAL_ASSERT(argument.tag == tag);
+    return argument;
+  }
+
+  void read_warning(int64_t kind) {
+    const std::string text(next(Tag::kString).text);
+    const char* const file = kept_text(next(Tag::kString).text);
+    const auto line = static_cast<uint32_t>(next(Tag::kInt).integer);
+    c10::Warning::warning_variant_t type = c10::UserWarning();
+    if (kind == kDeprecationWarning) type = c10::DeprecationWarning();
+    warnings_.emplace_back(type, c10::SourceLocation{"kernel", file, line},
+                           text, /*verbatim=*/false);
+    read_ += 4;
   }
 
   void add_output(const record::OutputShape& shape, const at::Tensor& tensor) {
@@ -149,6 +191,7 @@ class ReplyReader {
   record::CallMetadata metadata_;
   bool has_composites_ = false;
   uint32_t read_ = 0;  // arguments of the reply
+  std::vector<c10::Warning> warnings_;
 };
 
 bool any_requires_grad(std::span<const c10::IValue> arguments) {
@@ -174,6 +217,13 @@ void fetch(const OperatorInfo& info, const ReplyReader& reply,
   launch(Kernel::kFetchOutputs, words.data(),
          words.size() * sizeof(record::Word), getCurrentOpenRegStream(device),
          /*cheap=*/true);
+}
+
+// What can't be fetched, since there is no memory for it, must not stay.
+void drop(uint64_t token, c10::DeviceIndex device) {
+  if (token == 0) return;
+  launch(Kernel::kDropOutputs, &token, sizeof token,
+         getCurrentOpenRegStream(device), /*cheap=*/true);
 }
 
 }  // namespace
@@ -209,9 +259,15 @@ WaitedResults run_and_wait(const OperatorInfo& info, Encoder& encoder,
       getCurrentOpenRegStream(encoder.device()), room.get(), kReplyBytes);
   ReplyReader reply({room.get(), bytes / sizeof(record::Word)},
                     encoder.device());
-  reply.read_results(info);
-  reply.read_written(arguments);
+  try {
+    reply.read_results(info);
+    reply.read_written(arguments);
+  } catch (...) {
+    drop(reply.token(), encoder.device());
+    throw;
+  }
   if (reply.token() != 0) fetch(info, reply, settings, encoder.device());
+  reply.give_warnings();
   return reply.take_results();
 }
 

@@ -250,17 +250,29 @@ at::QuantizerPtr quantizer_of(const Parts& parts, at::ScalarType dtype) {
   return at::make_unknown_quantizer(dtype);
 }
 
+// Of a tensor with a scale for each of its slices.
+void check_channels(const Parts& parts, at::IntArrayRef sizes) {
+  const int64_t axis = parts.values[5].toInt();
+  TORCH_CHECK(axis >= 0 && axis < static_cast<int64_t>(sizes.size()) &&
+                  parts.values[6].toTensor().numel() == sizes[axis] &&
+                  parts.values[7].toTensor().numel() == sizes[axis],
+              "a quantized tensor of parts that don't match");
+}
+
 at::Tensor put_quantized_together(const Parts& parts) {
   const at::Tensor& bytes = parts.values[0].toTensor();
   const auto sizes = parts.values[1].toIntVector();
   const auto strides = parts.values[2].toIntVector();
   const int64_t offset = parts.values[3].toInt();
-  const auto dtype = static_cast<at::ScalarType>(parts.values[4].toInt());
-  TORCH_CHECK(c10::isQIntType(dtype), "a quantized tensor of no such dtype");
+  const int64_t number = parts.values[4].toInt();
+  const auto dtype = static_cast<at::ScalarType>(number);
+  TORCH_CHECK(number == static_cast<int64_t>(dtype) && c10::isQIntType(dtype),
+              "a quantized tensor of no such dtype");
   check_extent(
       sizes, strides, offset,
       static_cast<int64_t>(bytes.storage().nbytes() / c10::elementSize(dtype)) *
           elements_per_byte(dtype));
+  if (parts.kind == Composite::kPerChannel) check_channels(parts, sizes);
   at::Tensor tensor = at::detail::make_tensor<at::QTensorImpl>(
       c10::Storage(bytes.storage()),
       keys(bytes, c10::DispatchKey::QuantizedCPU,

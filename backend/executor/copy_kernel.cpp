@@ -1,6 +1,5 @@
 #include "backend/executor/copy_kernel.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
 
@@ -70,11 +69,12 @@ orError_t copy_tensor(orKernelContext* ctx) {
                         ctx->size / sizeof(int64_t));
   TensorRecord dst;
   TensorRecord src;
-  if (ctx->size % sizeof(int64_t) != 0 || !decode_copy(words, &dst, &src)) {
+  uint64_t settings = 0;
+  if (ctx->size % sizeof(int64_t) != 0 ||
+      !decode_copy(words, &dst, &src, &settings)) {
     throw std::invalid_argument("a malformed copy record");
   }
-  const ExecutionScope scope(
-      {.threads = static_cast<uint16_t>(at::get_num_threads())});
+  const ExecutionScope scope(settings);
   return copy(ctx, dst, src);
 }
 

@@ -43,7 +43,8 @@ bool take(std::span<const int64_t>& words, TensorRecord* tensor) {
   words = words.subspan(4 + 2 * dimensions);
   const auto is_negative = [](int64_t number) { return number < 0; };
   constexpr int64_t kFlags = TensorRecord::kConjugate | TensorRecord::kNegative;
-  return tensor->dtype >= 0 && tensor->dtype < c10::NumScalarTypes &&
+  return tensor->dtype >= 0 &&
+         tensor->dtype < static_cast<int64_t>(c10::ScalarType::Undefined) &&
          (tensor->flags & ~kFlags) == 0 &&
          std::ranges::none_of(tensor->sizes, is_negative) &&
          std::ranges::none_of(tensor->strides, is_negative);
@@ -51,17 +52,23 @@ bool take(std::span<const int64_t>& words, TensorRecord* tensor) {
 
 }  // namespace
 
-CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src) {
+CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src,
+                       uint64_t settings) {
   CopyRecord record;
   append(record, dst, dst.mutable_data_ptr());
   append(record, src, const_cast<void*>(src.const_data_ptr()));
+  record.push_back(static_cast<int64_t>(settings));
   return record;
 }
 
 bool decode_copy(std::span<const int64_t> words, TensorRecord* dst,
-                 TensorRecord* src) {
-  return take(words, dst) && take(words, src) && words.empty() &&
-         std::ranges::equal(dst->sizes, src->sizes);
+                 TensorRecord* src, uint64_t* settings) {
+  if (!take(words, dst) || !take(words, src) || words.size() != 1 ||
+      !std::ranges::equal(dst->sizes, src->sizes)) {
+    return false;
+  }
+  *settings = static_cast<uint64_t>(words[0]);
+  return true;
 }
 
 bool extent_of(const TensorRecord& tensor, size_t itemsize, size_t* bytes) {

@@ -23,16 +23,18 @@ struct TensorRecord {
 };
 
 // A flat list of numbers: of each tensor data, dtype, flags, dimensions (those
-// of size 1 are left out), sizes, strides; the destination first.
-using CopyRecord = c10::SmallVector<int64_t, 24>;
+// of size 1 are left out), sizes, strides; the destination first. At the end
+// the settings that it runs under (see executor/settings.h).
+using CopyRecord = c10::SmallVector<int64_t, 25>;
 
-CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src);
+CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src,
+                       uint64_t settings);
 
 // Returns false for a list that no encode_copy has written: too short or too
 // long, too many dimensions, a negative size or stride, sizes that differ, an
 // unknown dtype. The spans point into `words`.
 bool decode_copy(std::span<const int64_t> words, TensorRecord* dst,
-                 TensorRecord* src);
+                 TensorRecord* src, uint64_t* settings);
 
 // The bytes from the first to the last element. Returns false on overflow.
 bool extent_of(const TensorRecord& tensor, size_t itemsize, size_t* bytes);

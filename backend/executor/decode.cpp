@@ -22,9 +22,7 @@ using record::Tag;
 }
 
 c10::ScalarType dtype_of(uint8_t number) {
-  if (number >= static_cast<uint8_t>(c10::ScalarType::Undefined)) {
-    malformed("dtype");
-  }
+  if (!is_dtype(number)) malformed("dtype");
   return static_cast<c10::ScalarType>(number);
 }
 
@@ -204,7 +202,7 @@ c10::IValue Decoder::value(const Argument& argument) {
     case Tag::kDevice:
       return c10::Device(c10::DeviceType::CPU);
     case Tag::kGenerator:
-      return generator(argument.words[0]);
+      return find_generator(argument.words[0]);
     case Tag::kIntList:
       return at::IntArrayRef(argument.integers);
     case Tag::kFloatList:

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/SmallVector.h>
 
 #include <utility>
@@ -68,5 +69,11 @@ class Decoder {
 
 // The driver has been told.
 struct IllegalAddress {};
+
+// Whether the number is a dtype.
+inline bool is_dtype(int64_t number) {
+  return number >= 0 &&
+         number < static_cast<int64_t>(c10::ScalarType::Undefined);
+}
 
 }  // namespace torch_openreg

@@ -3,10 +3,15 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include <stdexcept>
+
 #if defined(__SSE2__)
 #include <pmmintrin.h>
 #include <xmmintrin.h>
 #endif
+
+#include "backend/executor/process_settings.h"
+#include "backend/executor/settings.h"
 
 namespace torch_openreg {
 
@@ -27,19 +32,26 @@ bool flushes_denormals() { return false; }
 void flush_denormals(bool /*on*/) {}
 #endif
 
+void use_threads(int count) {
+  if (count < 1 || count > max_threads()) {
+    throw std::invalid_argument("a malformed launch record: threads");
+  }
+  at::set_num_threads(count);
+}
+
 }  // namespace
 
-ExecutionScope::ExecutionScope(const Settings& settings)
+ExecutionScope::ExecutionScope(uint64_t word)
     : denormals_before_(flushes_denormals()),
       gradients_before_(c10::GradMode::is_enabled()) {
+  const Settings settings = Settings::unpack(word);
+  follow_settings(word);
   if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) {
     no_profiling_.emplace();
   }
   // The number of threads belongs to each thread; torch.set_num_threads does
   // not reach those that run already.
-  if (at::get_num_threads() != settings.threads) {
-    at::set_num_threads(settings.threads);
-  }
+  if (at::get_num_threads() != settings.threads) use_threads(settings.threads);
   if (denormals_before_ != settings.flush_denormals) {
     flush_denormals(settings.flush_denormals);
   }

@@ -3,21 +3,24 @@
 
 #include <ATen/record_function.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "backend/executor/clean_dispatch.h"
-#include "backend/executor/settings.h"
 
 namespace torch_openreg {
 
 // A kernel may run on the thread of a worker or on the caller's, inside
 // whatever modes the caller is in (autograd, functionalization, profiling,
 // Python dispatch). Within this scope none of that is in force: operators go
-// straight to the CPU's kernels, with the caller's number of threads, treatment
-// of denormals and mode of gradients. Not thread-safe: it is a thread's own.
+// straight to the CPU's kernels, with the settings of the caller's process, its
+// number of threads, treatment of denormals and mode of gradients. Not
+// thread-safe: it is a thread's own.
 class ExecutionScope {
  public:
-  explicit ExecutionScope(const Settings& settings);
+  // `settings` as Settings packs them. Throws std::invalid_argument for a word
+  // that no host writes.
+  explicit ExecutionScope(uint64_t settings);
   ~ExecutionScope();
   ExecutionScope(const ExecutionScope&) = delete;
   ExecutionScope& operator=(const ExecutionScope&) = delete;

@@ -12,6 +12,9 @@ namespace torch_openreg {
 
 namespace {
 
+// Each takes five kilobytes.
+constexpr size_t kMaxEngines = 65536;
+
 struct Engines {
   std::mutex mutex;
   std::unordered_map<uint64_t, at::Generator> by_id;  // guarded by mutex
@@ -32,18 +35,29 @@ uint64_t number_at(orKernelContext* ctx, size_t offset) {
   return number;
 }
 
-}  // namespace
-
-at::Generator generator(uint64_t id) {
+at::Generator find_or_make(uint64_t id) {
   Engines& all = engines();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_id.find(id);
   if (found != all.by_id.end()) return found->second;
+  if (all.by_id.size() == kMaxEngines) {
+    throw std::invalid_argument("the device has too many generators");
+  }
   return all.by_id.emplace(id, at::detail::createCPUGenerator()).first->second;
 }
 
+}  // namespace
+
+at::Generator find_generator(uint64_t id) {
+  Engines& all = engines();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_id.find(id);
+  if (found != all.by_id.end()) return found->second;
+  throw std::invalid_argument("the device has no generator of this number");
+}
+
 orError_t set_generator(orKernelContext* ctx) {
-  at::Generator engine = generator(number_at(ctx, 0));
+  at::Generator engine = find_or_make(number_at(ctx, 0));
   const std::lock_guard lock(engine.mutex());
   if (ctx->size == 2 * sizeof(uint64_t)) {
     engine.set_current_seed(number_at(ctx, sizeof(uint64_t)));
@@ -59,7 +73,7 @@ orError_t set_generator(orKernelContext* ctx) {
 }
 
 orError_t get_generator(orKernelContext* ctx) {
-  at::Generator engine = generator(number_at(ctx, 0));
+  at::Generator engine = find_generator(number_at(ctx, 0));
   const std::lock_guard lock(engine.mutex());
   const at::Tensor state(engine.unsafeGetGeneratorImpl()->get_state());
   return orKernelReply(ctx, state.const_data_ptr(), state.nbytes());

@@ -9,9 +9,10 @@
 
 namespace torch_openreg {
 
-// The engine with this number; a new one if there is none. Thread-safe. Its use
-// is ordered by the streams of the device.
-at::Generator generator(uint64_t id);
+// The engine with this number, which set_generator has made; throws
+// std::invalid_argument if there is none. Thread-safe. Its use is ordered by
+// the streams of the device.
+at::Generator find_generator(uint64_t id);
 
 // The kernels that the host's generators launch. Arguments: the number, and to
 // set it a seed (8 bytes) or a whole state. Failures throw.

@@ -7,7 +7,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
+#include "backend/executor/attach.h"
 #include "backend/executor/copy_kernel.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/describe.h"
@@ -62,9 +64,23 @@ orError_t with_record(orKernelContext* ctx, Run run) {
 
 OPENREG_MODULE;
 
-OPENREG_KERNEL(run_operator) { return with_record(ctx, run_operator); }
+OPENREG_KERNEL(attach) {
+  return guarded(ctx, [&] { return attach(ctx); });
+}
+
+OPENREG_KERNEL(run_operator) {
+  return with_record(ctx, [](orKernelContext* context, record::Reader& reader) {
+    const std::string_view name = reader.name();
+    orKernelNote(context, name.data(), name.size());
+    return run_operator(context, reader);
+  });
+}
 
 OPENREG_KERNEL(fetch_outputs) { return with_record(ctx, fetch_outputs); }
+
+OPENREG_KERNEL(drop_outputs) {
+  return guarded(ctx, [&] { return drop_outputs(ctx); });
+}
 
 OPENREG_KERNEL(copy_tensor) {
   return guarded(ctx, [&] { return copy_tensor(ctx); });

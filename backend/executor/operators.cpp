@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/executor/argument_types.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/lazy_flags.h"
@@ -63,7 +65,7 @@ const Operator& look_up(const record::Reader& reader) {
                                                         ? ""
                                                         : name.substr(dot + 1));
   const auto op = c10::Dispatcher::singleton().findSchema(full);
-  if (!op.has_value()) {
+  if (!op.has_value() || is_view(op->schema())) {
     throw std::invalid_argument("the device has no operator " + name);
   }
   entry = std::make_unique<Operator>(*op, id);
@@ -108,6 +110,12 @@ struct Expected {
   void* data;
 };
 using ExpectedVector = c10::SmallVector<Expected, 4>;
+
+void check_end(const record::Reader& reader) {
+  if (!reader.at_end()) {
+    throw std::invalid_argument("a malformed launch record: too long");
+  }
+}
 
 ExpectedVector read_outputs(Decoder& decoder, record::Reader& reader) {
   ExpectedVector outputs;
@@ -163,8 +171,8 @@ void call_cpu(const Operator& op, const Decoder& decoder,
 }
 
 orError_t run_placed(const Operator& op, Decoder& decoder,
-                     record::Reader& reader, torch::jit::Stack& stack) {
-  const ExpectedVector outputs = read_outputs(decoder, reader);
+                     const record::Reader& reader,
+                     const ExpectedVector& outputs, torch::jit::Stack& stack) {
   c10::SmallVector<Placement, 4> places;
   for (const Expected& output : outputs) {
     const size_t bytes = reader.storage(output.view.storage).bytes;
@@ -183,26 +191,23 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
   return orSuccess;
 }
 
-void check_count(const Operator& op, const torch::jit::Stack& stack) {
-  if (stack.size() != op.argument_count) {
-    throw std::invalid_argument("a malformed launch record: argument count");
-  }
-}
-
 orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
   const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
   stack.reserve(op.argument_count + 4);
   decoder.push_arguments(stack);
-  check_count(op, stack);
+  check_arguments(op.handle.schema(), stack);
+  check_end(reader);
   const WrittenArguments written(op.handle.schema(), stack);
+  CollectedWarnings warnings;
   call_cpu(op, decoder, stack);
   std::vector<c10::IValue> results;
   for (size_t i = 0; i < op.returns_new.size(); ++i) {
     if (op.returns_new[i]) results.push_back(stack[i]);
   }
-  return reply_with_results(ctx, reader, results, written.resized());
+  return reply_with_results(ctx, reader, results, written.resized(),
+                            warnings.take());
 }
 
 orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
@@ -221,13 +226,13 @@ orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
     stack.clear();
     call.release();
   });
-  return run_placed(op, decoder, reader, stack);
+  return run_placed(op, decoder, reader, read_outputs(decoder, reader), stack);
 }
 
 }  // namespace
 
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
-  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  const ExecutionScope scope(reader.header().settings);
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   std::optional<NoWarnings> no_warnings;
   if (C10_UNLIKELY((reader.header().flags & record::kQuiet) != 0)) {
@@ -244,9 +249,11 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   stack.reserve(op.argument_count + 4);
   const record::Reader from_start = reader;
   decoder.push_arguments(stack);
-  check_count(op, stack);
+  check_arguments(op.handle.schema(), stack);
+  const ExpectedVector outputs = read_outputs(decoder, reader);
+  check_end(reader);
   PreparedCall::keep(from_start, stack, op.direct.get());
-  return run_placed(op, decoder, reader, stack);
+  return run_placed(op, decoder, reader, outputs, stack);
 }
 
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
@@ -254,10 +261,21 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
   if (!reader.next_argument(&token) || token.tag != record::Tag::kInt) {
     throw std::invalid_argument("a malformed launch record: token");
   }
-  const ExecutionScope scope(Settings::unpack(reader.header().settings));
+  const ExecutionScope scope(reader.header().settings);
   Decoder decoder(ctx, reader, /*resizable=*/false);
-  settle_all(decoder, read_outputs(decoder, reader),
-             take_kept(static_cast<uint64_t>(token.integer)));
+  const ExpectedVector outputs = read_outputs(decoder, reader);
+  check_end(reader);
+  settle_all(decoder, outputs, take_kept(static_cast<uint64_t>(token.integer)));
+  return orSuccess;
+}
+
+orError_t drop_outputs(orKernelContext* ctx) {
+  uint64_t token = 0;
+  if (ctx->size != sizeof token) {
+    throw std::invalid_argument("a malformed message: token");
+  }
+  std::memcpy(&token, ctx->args, sizeof token);
+  take_kept(token);
   return orSuccess;
 }
 

@@ -16,4 +16,7 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader);
 // argument, to where the record says, and forgets them.
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader);
 
+// Forgets the outputs that were kept under the token, the only argument.
+orError_t drop_outputs(orKernelContext* ctx);
+
 }  // namespace torch_openreg

@@ -77,6 +77,8 @@ bool PreparedCall::prepare(const record::Reader& reader,
                            const torch::jit::Stack& arguments) {
   operator_id_ = reader.header().operator_id;
   flags_ = reader.header().flags;
+  argument_count_ = reader.header().argument_count;
+  output_count_ = reader.header().output_count;
   storage_count_ = reader.header().storage_count;
   offset_words_ = reader.header().offset_words;
   value_words_ = reader.header().value_words;
@@ -93,14 +95,15 @@ bool PreparedCall::prepare(const record::Reader& reader,
       return false;
     }
   }
-  if (direct_ != nullptr) prepare_output(again);
-  return true;
+  return direct_ == nullptr || prepare_output(again);
 }
 
-// Words that are the same need as many storages, offsets and values; a record
-// that has fewer is malformed.
+// Words that are the same are as many arguments and outputs, and need as many
+// storages, offsets and values; a record that says otherwise is malformed.
 bool PreparedCall::has_tables_of(const record::Reader& reader) const {
-  return reader.header().storage_count == storage_count_ &&
+  return reader.header().argument_count == argument_count_ &&
+         reader.header().output_count == output_count_ &&
+         reader.header().storage_count == storage_count_ &&
          reader.header().offset_words == offset_words_ &&
          reader.header().value_words == value_words_;
 }
@@ -134,13 +137,22 @@ bool PreparedCall::prepare_argument(size_t index,
   }
 }
 
-// Nothing to be done directly if there is no such output.
-void PreparedCall::prepare_output(record::Reader& reader) {
+// False if the output is malformed. Nothing is to be done directly if there is
+// no such output.
+bool PreparedCall::prepare_output(record::Reader& reader) {
   record::TensorView view;
-  if (reader.header().output_count != 1 || !reader.next_output(&view) ||
-      view.offset != 0 || view.flags != 0) {
+  if (reader.header().output_count != 1) {
     direct_ = nullptr;
-    return;
+    return true;
+  }
+  if (!reader.next_output(&view) || !is_dtype(view.dtype) ||
+      !reader.fits(
+          view, c10::elementSize(static_cast<c10::ScalarType>(view.dtype)))) {
+    return false;
+  }
+  if (view.offset != 0 || view.flags != 0) {
+    direct_ = nullptr;
+    return true;
   }
   out_ = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(
@@ -153,6 +165,7 @@ void PreparedCall::prepare_output(record::Reader& reader) {
       at::IntArrayRef(view.sizes), at::IntArrayRef(view.strides));
   out_sizes_.assign(view.sizes.begin(), view.sizes.end());
   add_tensor(out_, view);
+  return true;
 }
 
 void PreparedCall::add_tensor(const at::Tensor& tensor,

@@ -75,7 +75,7 @@ class PreparedCall {
   bool prepare(const record::Reader& reader,
                const torch::jit::Stack& arguments);
   bool prepare_argument(size_t index, const record::Argument& described);
-  void prepare_output(record::Reader& reader);
+  bool prepare_output(record::Reader& reader);
   void add_tensor(const at::Tensor& tensor, const record::TensorView& view);
   bool bind_tensor(const BoundTensor& tensor, uint64_t offset,
                    const record::Reader& reader);
@@ -85,6 +85,8 @@ class PreparedCall {
 
   uint64_t operator_id_ = 0;
   uint16_t flags_ = 0;
+  uint32_t argument_count_ = 0;
+  uint32_t output_count_ = 0;
   uint32_t storage_count_ = 0;
   uint32_t offset_words_ = 0;
   uint32_t value_words_ = 0;

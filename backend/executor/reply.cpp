@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
@@ -75,6 +76,17 @@ class Description {
     }
   }
 
+  void add(const c10::Warning& warning) {
+    const bool is_deprecation =
+        std::holds_alternative<c10::DeprecationWarning>(warning.type());
+    const c10::SourceLocation& where = warning.source_location();
+    writer_.add_int(is_deprecation ? kDeprecationWarning : kUserWarning);
+    writer_.add_string(warning.msg());
+    writer_.add_string(where.file == nullptr ? "" : where.file);
+    writer_.add_int(where.line);
+    count_ += 4;
+  }
+
   uint32_t count() const { return count_; }
   TensorVector take_tensors() { return std::move(tensors_); }
 
@@ -142,7 +154,8 @@ std::vector<Resized> WrittenArguments::resized() const {
 
 orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
                              std::span<const c10::IValue> results,
-                             const std::vector<Resized>& resized) {
+                             const std::vector<Resized>& resized,
+                             const std::vector<c10::Warning>& warnings) {
   record::Writer writer(/*values_apart=*/false);
   Description description(writer);
   for (const c10::IValue& result : results) description.add(result);
@@ -150,6 +163,7 @@ orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
     description.add(argument.argument);
     description.add(argument.tensor);
   }
+  for (const c10::Warning& warning : warnings) description.add(warning);
   TensorVector tensors = description.take_tensors();
   const uint64_t token =
       tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));

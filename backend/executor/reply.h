@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
+#include <c10/util/Exception.h>
 #include <c10/util/SmallVector.h>
 
 #include <optional>
@@ -48,13 +49,20 @@ class WrittenArguments {
   std::vector<Before> before_;
 };
 
+// What stands in a reply in the place of an argument's number, before a
+// warning.
+inline constexpr int64_t kUserWarning = -1;
+inline constexpr int64_t kDeprecationWarning = -2;
+
 // Keeps the new results, and what has been resized, for fetch_outputs, and
 // tells the host about them. The reply is a record itself: its name is the
 // operator's, its settings the token, its arguments the results; then, for each
-// resized argument, its number and what it is like now.
+// resized argument, its number and what it is like now; then, for each warning,
+// its kind, text, file and line.
 orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
                              std::span<const c10::IValue> results,
-                             const std::vector<Resized>& resized);
+                             const std::vector<Resized>& resized,
+                             const std::vector<c10::Warning>& warnings);
 
 // The tensors that were kept under a token, which is forgotten. Throws
 // std::invalid_argument if there are none. Thread-safe.

@@ -17,6 +17,13 @@ inline bool is_written(const c10::Argument& argument) {
   return alias != nullptr && alias->isWrite();
 }
 
+// Whether a result is a view of an argument. Views are the host's work.
+inline bool is_view(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& value) {
+    return value.alias_info() != nullptr && !value.alias_info()->isWrite();
+  });
+}
+
 // A C++ type of arguments, as operators take them.
 template <typename Type>
 inline constexpr c10::TypeKind kKindOf = c10::TypeKind::AnyType;

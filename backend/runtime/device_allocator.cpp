@@ -122,7 +122,8 @@ class OpenRegDeviceAllocator::Impl {
   static bool is_same_request(const Block* block, const DeviceCache& cache,
                               size_t size, const OpenRegStream& stream) {
     return block->requested == size && block->stream == stream.id() &&
-           block->segment->cache == &cache;
+           block->segment->cache == &cache &&
+           !block->segment->retired.load(std::memory_order_acquire);
   }
   static bool is_of(const Block* block, const OpenRegMemPool* pool) {
     const memory::PoolPair& owner = *block->segment->owner;
@@ -231,6 +232,10 @@ void OpenRegDeviceAllocator::emptyCache(c10::MempoolId_t pool) {
     return;
   }
   impl_->for_each_cache([](DeviceCache& cache) { cache.empty(); });
+}
+
+void OpenRegDeviceAllocator::forget_device(c10::DeviceIndex device) {
+  impl_->cache(device).forget();
 }
 
 void OpenRegDeviceAllocator::recordStream(const c10::DataPtr& ptr,

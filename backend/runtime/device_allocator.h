@@ -29,7 +29,8 @@ struct MemorySnapshot {
 // No function initialises a device that was not used, except those that
 // allocate. A negative device is the current one. The settings are PyTorch's
 // (PYTORCH_ALLOC_CONF); there are no expandable segments. A device that was
-// reset with the driver's API has lost its memory: call emptyCache after it.
+// reset with the driver's API, and not by reset_device, has lost its memory:
+// call emptyCache after it.
 class TORCH_OPENREG_API OpenRegDeviceAllocator final
     : public c10::DeviceAllocator {
  public:
@@ -65,6 +66,10 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   // raw_delete of a pointer that is no live block throws c10::Error.
   void* raw_alloc(size_t size, const OpenRegStream& stream);
   void raw_delete(void* ptr);
+
+  // The device was reset: its memory is gone. What was allocated before may
+  // still be freed, which does nothing. Limits and recording stay as they are.
+  void forget_device(c10::DeviceIndex device);
 
   // How much of a device's memory may be reserved: a number in [0, 1], at first
   // 1. Throws c10::Error for any other.

@@ -27,14 +27,17 @@ bool query_event(orEvent_t event) {
   return is_ready(orEventQuery(event), "orEventQuery");
 }
 
-OpenRegEvent::~OpenRegEvent() {
-  if (handle_ == nullptr) return;
-  const orError_t code = orEventDestroy(handle_);
-  if (code == orErrorInvalidHandle) {
-    orGetLastError();  // a reset of the device has destroyed it before
+void destroy_event(orEvent_t event) noexcept {
+  const orError_t code = orEventDestroy(event);
+  if (code == orErrorInvalidHandle || code == orErrorDeviceLost) {
+    orGetLastError();
   } else if (code != orSuccess) {
     detail::warn_error(code, "orEventDestroy");
   }
+}
+
+OpenRegEvent::~OpenRegEvent() {
+  if (handle_ != nullptr) destroy_event(handle_);
 }
 
 void OpenRegEvent::record(const OpenRegStream& stream) {

@@ -24,6 +24,9 @@ TORCH_OPENREG_API void block_on_event(orEvent_t event,
 // Whether the latest record of `event` is reached.
 TORCH_OPENREG_API bool query_event(orEvent_t event);
 
+// Ends an event. One of a device that was reset, or is lost, is gone already.
+TORCH_OPENREG_API void destroy_event(orEvent_t event) noexcept;
+
 // Created with the first record, on the stream's device; movable. Destroying it
 // while it is pending is fine. Not thread-safe.
 class TORCH_OPENREG_API OpenRegEvent {

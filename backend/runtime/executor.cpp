@@ -1,23 +1,29 @@
 #include "backend/runtime/executor.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "backend/executor/attach.h"
 #include "backend/executor/failure.h"
+#include "backend/record/format.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "openreg/module.h"
+#include "openreg/stream.h"
 
 namespace torch_openreg {
 
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(Kernel::kCount)> kNames =
-    {"copy_tensor",   "run_operator",  "fetch_outputs",
+    {"copy_tensor",   "run_operator",  "fetch_outputs", "drop_outputs",
      "set_generator", "get_generator", "drop_generator"};
 
 // Beside this library, wherever that is.
@@ -29,6 +35,22 @@ std::string module_path() {
   return own.substr(0, own.rfind('/') + 1) + "openreg_executor.so";
 }
 
+// A stream for a single question. Those of the program may be held up, so it
+// waits for none of them.
+class OwnStream {
+ public:
+  OwnStream() {
+    OPENREG_CHECK(orStreamCreateWithFlags(&stream_, orStreamNonBlocking));
+  }
+  ~OwnStream() { OPENREG_WARN(orStreamDestroy(stream_)); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  orStream_t get() const { return stream_; }
+
+ private:
+  orStream_t stream_ = nullptr;
+};
+
 // The executor on one device. Thread-safe.
 class LoadedExecutor {
  public:
@@ -38,19 +60,57 @@ class LoadedExecutor {
     const orFunction_t found = slot.load(std::memory_order_acquire);
     if (C10_LIKELY(found != nullptr)) return found;
     const std::lock_guard lock(mutex_);
-    if (module_ == nullptr) {
-      OPENREG_CHECK(orModuleLoad(&module_, module_path().c_str()));
-    }
-    orFunction_t function = nullptr;
-    OPENREG_CHECK(orModuleGetFunction(&function, module_,
-                                      kNames[static_cast<size_t>(kernel)]));
+    load();
+    const orFunction_t function = find(kNames[static_cast<size_t>(kernel)]);
     slot.store(function, std::memory_order_release);
     return function;
   }
 
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    for (auto& slot : functions_) slot.store(nullptr);
+    operators_.clear();
+    module_ = nullptr;
+  }
+
+  bool has_operator(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    load();
+    return std::ranges::binary_search(operators_, id);
+  }
+
  private:
+  void load() {
+    if (module_ != nullptr) return;
+    OPENREG_CHECK(orModuleLoad(&module_, module_path().c_str()));
+    operators_ = attach();
+  }
+
+  orFunction_t find(const char* name) {
+    orFunction_t function = nullptr;
+    OPENREG_CHECK(orModuleGetFunction(&function, module_, name));
+    return function;
+  }
+
+  // Introduces this process; returns the operators that the device has.
+  std::vector<uint64_t> attach() {
+    constexpr size_t kMost = 65536;
+    const AttachMessage message{record::kVersion,
+                                static_cast<uint64_t>(getpid())};
+    const OwnStream stream;
+    std::vector<uint64_t> ids(kMost);
+    size_t bytes = 0;
+    OPENREG_CHECK(orLaunchKernelSync(find("attach"), &message, sizeof message,
+                                     stream.get(), ids.data(),
+                                     ids.size() * sizeof ids[0], &bytes));
+    ids.resize(bytes / sizeof ids[0]);
+    ids.shrink_to_fit();
+    return ids;
+  }
+
   std::mutex mutex_;
-  orModule_t module_ = nullptr;  // guarded by mutex_; never unloaded
+  orModule_t module_ = nullptr;      // guarded by mutex_; ends with the device
+  std::vector<uint64_t> operators_;  // guarded by mutex_; sorted
   std::array<std::atomic<orFunction_t>, kNames.size()> functions_{};
 };
 
@@ -88,6 +148,12 @@ void launch_here(Kernel kernel, const void* args, size_t size,
   check_launch(orLaunchKernelEx(
       &config, executor_of(stream.device_index()).function(kernel), args,
       size));
+}
+
+void forget_executor(c10::DeviceIndex device) { executor_of(device).forget(); }
+
+bool has_operator(c10::DeviceIndex device, uint64_t id) {
+  return executor_of(device).has_operator(id);
 }
 
 size_t launch_and_wait(Kernel kernel, const void* args, size_t size,

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "backend/runtime/stream.h"
 
@@ -13,6 +14,7 @@ enum class Kernel {
   kCopyTensor,
   kRunOperator,
   kFetchOutputs,
+  kDropOutputs,
   kSetGenerator,
   kGetGenerator,
   kDropGenerator,
@@ -34,6 +36,14 @@ void launch(Kernel kernel, const void* args, size_t size,
 // The same where the stream's device is current.
 void launch_here(Kernel kernel, const void* args, size_t size,
                  const OpenRegStream& stream, bool cheap);
+
+// Whether the executor of `device`, which must be current, can run the operator
+// with this id (see record::id_of). Loads the executor. Thread-safe.
+bool has_operator(c10::DeviceIndex device, uint64_t id);
+
+// The device was reset: the executor is loaded again when it is needed.
+// Thread-safe.
+void forget_executor(c10::DeviceIndex device);
 
 // Runs a kernel in the stream's order and waits for it. Returns how many bytes
 // of `reply` it has filled.

@@ -1,5 +1,6 @@
 #include "backend/runtime/functions.h"
 
+#include <array>
 #include <atomic>
 
 #include "backend/runtime/check.h"
@@ -10,6 +11,8 @@ namespace {
 
 // A device is a number below 64 to the driver.
 std::atomic<uint64_t> used_devices{0};
+
+std::array<std::atomic<uint64_t>, kMaxDevices> lives{};
 
 uint64_t bit(c10::DeviceIndex device) {
   return uint64_t{1} << static_cast<unsigned>(device);
@@ -92,6 +95,14 @@ bool has_primary_context(c10::DeviceIndex device) {
 
 void set_primary_context(c10::DeviceIndex device) noexcept {
   used_devices.fetch_or(bit(device), std::memory_order_relaxed);
+}
+
+uint64_t device_life(c10::DeviceIndex device) noexcept {
+  return lives[static_cast<size_t>(device)].load(std::memory_order_acquire);
+}
+
+void begin_device_life(c10::DeviceIndex device) noexcept {
+  lives[static_cast<size_t>(device)].fetch_add(1, std::memory_order_release);
 }
 
 void DeviceScope::restore() noexcept { OPENREG_WARN(orSetDevice(before_)); }

@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+
 #include "backend/export.h"
 #include "openreg/device.h"
 
@@ -43,6 +45,10 @@ TORCH_OPENREG_API void synchronize_device(c10::DeviceIndex device);
 // Set by those who use it.
 TORCH_OPENREG_API bool has_primary_context(c10::DeviceIndex device);
 TORCH_OPENREG_API void set_primary_context(c10::DeviceIndex device) noexcept;
+
+// How often `device` was reset; and one reset more. Thread-safe.
+TORCH_OPENREG_API uint64_t device_life(c10::DeviceIndex device) noexcept;
+void begin_device_life(c10::DeviceIndex device) noexcept;
 
 // Makes a device current for a scope. Unlike c10::DeviceGuard it costs no
 // virtual call; a negative index, and the current one, change nothing.

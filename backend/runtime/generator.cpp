@@ -96,8 +96,12 @@ void OpenRegGeneratorImpl::fetch_state() const {
 }
 
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
-  if (is_sent_) fetch_state();
+  if (is_behind()) fetch_state();
   return host_.unsafeGetGeneratorImpl()->get_state();
+}
+
+bool OpenRegGeneratorImpl::is_behind() const {
+  return is_sent_ && device_life(last_->device_index()) == life_;
 }
 
 void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
@@ -133,8 +137,13 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
 uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   const OpenRegStream stream = getCurrentOpenRegStream(device);
+  if (last_.has_value() && device_life(last_->device_index()) != life_) {
+    last_.reset();
+    is_sent_ = false;
+  }
   if (last_.has_value() && !(*last_ == stream)) follow(stream);
   last_ = stream;
+  life_ = device_life(device);
   if (!is_sent_) {
     send_state(stream);
     is_sent_ = true;

@@ -17,6 +17,9 @@ namespace torch_openreg {
 // the state ahead, in the order of its stream, so draws that are queued keep
 // the state they were queued with. Reading the state waits for the draws.
 //
+// A device that is reset loses its engines: a generator goes on from the state
+// that it was given last.
+//
 // The engine is the CPU's, so a seed gives the CPU's numbers bit for bit.
 
 // Thread-safe under mutex_, as every generator (see Note [Acquire lock when
@@ -47,12 +50,16 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
   void fetch_state() const;
   void follow(const OpenRegStream& stream);
   void drop_engine() noexcept;
+  // Whether the engine has moved on from the proxy's state. A device that was
+  // reset has lost its engines.
+  bool is_behind() const;
 
   const uint64_t id_;
   at::Generator host_;     // the state, unless draws have moved on from it
   bool is_sent_ = false;   // the engine has had that state
   bool is_seeded_ = true;  // the state is that of a fresh seed
   std::optional<OpenRegStream> last_;  // the stream that drew last
+  uint64_t life_ = 0;                  // of its device, at that time
 };
 
 // The default generator of `device`; a negative index is the current one.

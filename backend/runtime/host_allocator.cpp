@@ -53,18 +53,29 @@ struct PinnedMemory final
       OpenRegEvent event;
       event.record(stream);
       events->push_back(std::move(event));
+    } catch (const c10::AcceleratorError& error) {
+      if (error.get_error_code() == orErrorDeviceLost) {
+        events->emplace_back();  // done: nothing runs there any more
+        return;
+      }
+      warn("OpenReg, while pinned memory was freed: ",
+           error.what_without_backtrace());
     } catch (const c10::Error& error) {
       warn("OpenReg, while pinned memory was freed: ",
            error.what_without_backtrace());
     }
   }
 
-  // The events of a device that was reset are gone, and so is their work.
+  // The events of a device that was reset or is lost are gone, and so is their
+  // work.
   bool query_event(OpenRegEvent& event) override {
     try {
       return event.query();
     } catch (const c10::AcceleratorError& error) {
-      if (error.get_error_code() == orErrorInvalidHandle) return true;
+      const int code = error.get_error_code();
+      if (code == orErrorInvalidHandle || code == orErrorDeviceLost) {
+        return true;
+      }
       throw;
     }
   }

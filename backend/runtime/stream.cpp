@@ -24,7 +24,7 @@ constexpr c10::StreamId kFirstExternal = 1 + kMaxLevels * kStreamsPerPool;
 constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 
 // The streams of one device and priority, each created on first use. They live
-// until the program ends: a c10::Stream is a number that nobody gives back.
+// as long as the device: a c10::Stream is a number that nobody gives back.
 // Thread-safe.
 class StreamPool {
  public:
@@ -48,6 +48,11 @@ class StreamPool {
     set_primary_context(device);
     slot.store(stream, std::memory_order_release);
     return stream;
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    for (auto& slot : streams_) slot.store(nullptr, std::memory_order_release);
   }
 
  private:
@@ -124,6 +129,10 @@ bool OpenRegStream::query() const {
 void OpenRegStream::synchronize() const {
   const DeviceScope scope(device_index());
   OPENREG_CHECK(orStreamSynchronize(handle()));
+}
+
+void forget_streams(c10::DeviceIndex device) {
+  for (int level = 0; level < kMaxLevels; ++level) pool(device, level).forget();
 }
 
 OpenRegStream getStreamFromPool(int priority, c10::DeviceIndex device) {

@@ -72,6 +72,10 @@ orStream_t current_stream_handle(c10::DeviceIndex device);
 // Changes it for the stream's device; the current device stays.
 TORCH_OPENREG_API void setCurrentOpenRegStream(OpenRegStream stream);
 
+// The device was reset: its pools make new streams under the old numbers.
+// Thread-safe.
+void forget_streams(c10::DeviceIndex device);
+
 }  // namespace torch_openreg
 
 template <>

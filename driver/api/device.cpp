@@ -10,6 +10,27 @@
 using namespace openreg;
 using namespace openreg::api;
 
+namespace {
+
+void fill(orDeviceProcessInfo& info, Context& context) {
+  const QueueList::Load load = context.load();
+  info.isOpen = 1;
+  info.pid = context.engine().process();
+  if (info.pid != 0) {
+    const ProcessUsage usage = process_usage(info.pid);
+    info.residentMemory = usage.resident_bytes;
+    info.threads = usage.threads;
+  }
+  info.streams = load.queues;
+  info.queuedCommands = load.commands;
+  info.memoryUsed =
+      context.memory().limit() - context.memory().heap().available();
+  info.memoryLimit = context.memory().limit();
+  info.life = context.epoch();
+}
+
+}  // namespace
+
 orError_t orGetDeviceCount(int* count) {
   return call_anytime(__func__, [&]() -> Status {
     OPENREG_RETURN_IF_ERROR(require(count, "count"));
@@ -55,6 +76,28 @@ orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
     prop->concurrentKernels = 1;
     prop->asyncEngineCount = 1;
     prop->unifiedAddressing = 1;
+    prop->isolated = context->engine().has_bytes() ? 0 : 1;
+    return {};
+  });
+}
+
+orError_t orDeviceGetProcessInfo(orDeviceProcessInfo* info, int device) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(require(info, "info"));
+    if (info->structSize != sizeof *info) {
+      return failure(orErrorInvalidValue,
+                     "info->structSize=%zu: this driver's is %zu",
+                     info->structSize, sizeof *info);
+    }
+    OPENREG_RETURN_IF_ERROR(require_device(device, "device"));
+    Runtime& runtime = Runtime::get();
+    *info = orDeviceProcessInfo{};
+    info->structSize = sizeof *info;
+    std::snprintf(info->driver, sizeof info->driver, "%s",
+                  runtime.config().driver == Driver::kIsolated ? "isolated"
+                                                               : "inprocess");
+    Context* const context = runtime.device(device).context_if_open();
+    if (context != nullptr) fill(*info, *context);
     return {};
   });
 }

@@ -14,7 +14,7 @@ orError_t orMalloc(void** ptr, size_t size) {
     Context* context = nullptr;
     OPENREG_RETURN_IF_ERROR(current_context(&context));
     if (size == 0) return {};
-    return context->memory().allocate(size, ptr);
+    return context->allocate(size, ptr);
   });
 }
 
@@ -34,7 +34,7 @@ orError_t orFree(void* ptr) {
                      ptr, owner->memory().describe(ptr).c_str());
     }
     runtime.synchronize_users(*owner);
-    owner->memory().heap().end_free(address);
+    owner->end_free(address);
     return {};
   });
 }

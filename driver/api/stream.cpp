@@ -14,6 +14,9 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
   Context* context = nullptr;
   OPENREG_RETURN_IF_ERROR(current_context(&context));
   const auto created = context->create_stream(flags, priority);
+  if (created == nullptr) {
+    return failure(orErrorOutOfMemory, "there are too many streams");
+  }
   void* handle = nullptr;
   Status status =
       add_object(Runtime::get().streams(), created, *context, &handle);

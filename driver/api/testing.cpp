@@ -125,15 +125,18 @@ orError_t orTestingGetCounters(orTestingCounters* counters) {
     result.liveEvents = runtime.events().live();
     result.liveModules = runtime.live_modules();
     result.liveHostAllocations = runtime.host_memory().live();
+    DeviceCounters sum;
+    sum.add(openreg::counters());
     for (int index = 0; index < runtime.device_count(); ++index) {
       Context* context = runtime.device(index).context_if_open();
       if (context == nullptr) continue;
       ++result.openDevices;
+      context->engine().add_counters(sum);
       result.liveAllocations += context->memory().heap().live();
     }
-    result.workerThreads = openreg::counters().worker_threads.load();
-    result.queueChunks = openreg::counters().queue_chunks.load();
-    result.systemCalls = openreg::counters().memory_system_calls.load();
+    result.workerThreads = sum.worker_threads;
+    result.queueChunks = sum.queue_chunks;
+    result.systemCalls = sum.memory_system_calls;
     *counters = result;
     return {};
   });

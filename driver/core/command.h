@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ namespace openreg {
 
 class Context;
 class Queue;
+struct Completion;
 
 // A kernel as the driver that loaded it knows it. Immutable.
 class Kernel {
@@ -80,11 +82,38 @@ struct StampCommand {
   std::shared_ptr<Timestamp> stamp;
 };
 
-using Command = std::variant<LaunchCommand, CopyCommand, FillCommand,
-                             HostCommand, WaitCommand, StampCommand>;
+// Something of the driver's own, for the side that runs commands.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // `is_dropped` says whether the work has been cancelled meanwhile; a task
+  // that waits asks now and then. `completion` may be null.
+  virtual Status run(const std::function<bool()>& is_dropped,
+                     Completion* completion) = 0;
+
+  // Whether it is done also after a sticky failure.
+  virtual bool runs_on_broken_device() const { return false; }
+};
+
+struct TaskCommand {
+  std::unique_ptr<Task> task;
+};
+
+using Command =
+    std::variant<LaunchCommand, CopyCommand, FillCommand, HostCommand,
+                 WaitCommand, StampCommand, TaskCommand>;
 
 // Bytes that travel with a command; copied when it is queued.
 using Payload = std::span<const std::byte>;
+
+// A result that has to be collected.
+class PendingReply {
+ public:
+  virtual ~PendingReply() = default;
+  // Moves the result to `completion`.
+  virtual void settle(Completion& completion) = 0;
+};
 
 // Where a command that somebody waits for leaves its result. Written by the
 // device before the command counts as done, read afterwards.
@@ -93,6 +122,13 @@ struct Completion {
   bool wants_reply = false;    // otherwise a kernel's reply is dropped
   std::span<std::byte> reply;  // room for it
   size_t reply_size = 0;
+
+  // Called when `status` is set, before the command counts as done, if not
+  // null: hands the result on to another process.
+  void (*publish)(Completion& completion) = nullptr;
+  // Where the result is once the command is done, if not here: in what is
+  // shared with another process. To be settled before it is read.
+  std::shared_ptr<PendingReply> pending;
 };
 
 }  // namespace openreg

@@ -65,17 +65,34 @@ Status read_errors(ErrorMode* mode) {
   return {};
 }
 
-Status read_driver() {
+Status read_driver(Driver* driver) {
   const char* const name = "OPENREG_DRIVER";
   const char* const value = get_variable(name);
-  if (value == nullptr || std::strcmp(value, "inprocess") == 0) return {};
-  if (std::strcmp(value, "isolated") == 0) {
-    return failure(orErrorNotInitialized,
-                   "%s='isolated' is not available in this build: expected "
-                   "'inprocess'",
-                   name);
+  if (value == nullptr) return {};
+  if (std::strcmp(value, "inprocess") == 0) {
+    *driver = Driver::kInprocess;
+  } else if (std::strcmp(value, "isolated") == 0) {
+    *driver = Driver::kIsolated;
+  } else {
+    return bad_value(name, value, "'inprocess' or 'isolated'");
   }
-  return bad_value(name, value, "'inprocess'");
+  return {};
+}
+
+Status read_heartbeat_limit(std::chrono::milliseconds* limit) {
+  const char* const name = "OPENREG_HEARTBEAT_LIMIT";
+  const char* const value = get_variable(name);
+  if (value == nullptr) return {};
+  char* end = nullptr;
+  errno = 0;
+  const long number = std::strtol(value, &end, 10);
+  if (errno != 0 || end == value || *end != '\0' ||
+      (number != 0 && (number < 200 || number > 3'600'000))) {
+    return bad_value(name, value,
+                     "milliseconds from 200 to 3600000, or 0 for no limit");
+  }
+  *limit = std::chrono::milliseconds(number);
+  return {};
 }
 
 Status read_memory(int devices, size_t* memory) {
@@ -146,7 +163,7 @@ Status parse_size(const char* text, size_t* size) {
 }
 
 Status read_config(Config* config) {
-  OPENREG_RETURN_IF_ERROR(read_driver());
+  OPENREG_RETURN_IF_ERROR(read_driver(&config->driver));
   OPENREG_RETURN_IF_ERROR(read_devices(&config->devices));
   OPENREG_RETURN_IF_ERROR(
       read_memory(config->devices, &config->memory_per_device));
@@ -154,6 +171,7 @@ Status read_config(Config* config) {
   OPENREG_RETURN_IF_ERROR(read_errors(&config->errors));
   OPENREG_RETURN_IF_ERROR(
       read_flag("OPENREG_LAUNCH_BLOCKING", &config->launch_blocking));
+  OPENREG_RETURN_IF_ERROR(read_heartbeat_limit(&config->heartbeat_limit));
   return read_flag("OPENREG_FAULT_HANDLER", &config->fault_handler);
 }
 

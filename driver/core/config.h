@@ -2,6 +2,7 @@
 // docs/driver.md.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 #include "core/status.h"
@@ -17,12 +18,21 @@ enum class ErrorMode {
   kGpu,    // as a GPU: asynchronously, and until the device is reset
 };
 
+// Where a device runs.
+enum class Driver {
+  kInprocess,  // threads of this process
+  kIsolated,   // a process of its own
+};
+
 struct Config {
+  Driver driver = Driver::kInprocess;
   int devices = 2;
   size_t memory_per_device = 0;  // bytes, a multiple of kMemoryGrain
   size_t address_share = 0;      // address space that one device may take
   ErrorMode errors = ErrorMode::kEarly;
   bool launch_blocking = false;
+  // How long a device process may be silent; 0: for ever.
+  std::chrono::milliseconds heartbeat_limit{1000};
   bool fault_handler = true;
 };
 

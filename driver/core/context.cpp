@@ -8,14 +8,16 @@
 namespace openreg {
 
 Context::Context(const Config& config, int device, uint64_t epoch,
-                 Context* previous)
+                 Context* previous, Surroundings& surroundings,
+                 EngineMaker make_engine)
     : config_(config),
       device_(device),
       epoch_(epoch),
       previous_(previous),
+      surroundings_(surroundings),
       memory_(device),
       failures_(config.errors),
-      engine_(make_inprocess_engine(*this)) {}
+      engine_(make_engine(*this)) {}
 
 Context::~Context() = default;
 
@@ -23,6 +25,7 @@ std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
                                                int priority) {
   const int clamped = std::clamp(priority, kGreatestPriority, kLeastPriority);
   std::shared_ptr<Queue> queue = engine_->create_queue(clamped);
+  if (queue == nullptr) return nullptr;
   auto stream = std::make_shared<Stream>(*this, queue, flags, clamped,
                                          /*is_default=*/false);
   queues_.add(std::move(queue), stream->is_blocking());
@@ -70,8 +73,26 @@ Status Context::order(const Stream& stream) {
   return {};
 }
 
+Status Context::allocate(size_t size, void** pointer) {
+  OPENREG_RETURN_IF_ERROR(memory_.allocate(size, pointer));
+  const auto address = reinterpret_cast<uintptr_t>(*pointer);
+  Status status = engine_->place(address, size);
+  if (status.ok()) return status;
+  *pointer = nullptr;
+  memory_.heap().end_free(address);
+  return status;
+}
+
+void Context::end_free(uintptr_t address) {
+  // In this order: nobody else is given the address before the device has been
+  // told that it is free.
+  engine_->remove(address);
+  memory_.heap().end_free(address);
+}
+
 void Context::close() {
   closed_.store(true, std::memory_order_release);
+  engine_->close();
   queues_.close();
   {
     std::vector<Fence> visits;  // go after the lock
@@ -94,6 +115,7 @@ void Context::wait_for_visits() {
     visits = visits_;
   }
   for (const Fence& fence : visits) fence.queue->wait(fence.sequence);
+  memory_.wait_for_visitors();
 }
 
 bool Context::set_access(int device, bool allowed) {

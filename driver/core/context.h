@@ -13,6 +13,7 @@
 #include "core/engine.h"
 #include "core/failure_state.h"
 #include "core/queue_list.h"
+#include "core/surroundings.h"
 
 namespace openreg {
 
@@ -30,13 +31,22 @@ inline constexpr size_t kMaxKernelArguments = size_t{4} << 20;
 class Context {
  public:
   // `previous` is the life before, or null.
-  Context(const Config& config, int device, uint64_t epoch, Context* previous);
+  Context(const Config& config, int device, uint64_t epoch, Context* previous,
+          Surroundings& surroundings, EngineMaker make_engine);
   ~Context();
 
   // Reserves the addresses; see DeviceMemory::open.
   Status open() {
-    return memory_.open(config_.memory_per_device, config_.address_share);
+    return memory_.open(config_.memory_per_device, config_.address_share,
+                        engine_->has_bytes());
   }
+  // Starts the engine, after open().
+  Status start() { return engine_->open(); }
+
+  // Allocates device memory; and frees it, after Heap::begin_free and when no
+  // work uses it any more.
+  Status allocate(size_t size, void** pointer);
+  void end_free(uintptr_t address);
 
   const Config& config() const { return config_; }
   int device() const { return device_; }
@@ -46,15 +56,19 @@ class Context {
   const DeviceMemory& memory() const { return memory_; }
   FailureState& failures() { return failures_; }
   Engine& engine() { return *engine_; }
+  Surroundings& surroundings() const { return surroundings_; }
 
   // Creates a stream. One of a closed context refuses all work. The queue stays
-  // with the context until retire() and its work are done.
+  // with the context until retire() and its work are done. Null if there are
+  // too many.
   std::shared_ptr<Stream> create_stream(unsigned int flags, int priority);
   Stream& default_stream();
   void retire(const Queue& queue) { queues_.retire(queue); }
 
   // Waits until everything that was submitted before is done.
   void synchronize() { queues_.wait(); }
+
+  QueueList::Load load() { return queues_.load(); }
 
   // Makes `stream` wait for what an action on it has to follow by the rules of
   // the default stream; see orStreamDefault.
@@ -64,7 +78,10 @@ class Context {
   void close();
   // The same for the end of the program, without freeing, and not for longer
   // than `limit`. Returns whether nothing runs any more.
-  bool stop(std::chrono::nanoseconds limit) { return queues_.stop(limit); }
+  bool stop(std::chrono::nanoseconds limit) {
+    engine_->close();
+    return queues_.stop(limit);
+  }
   bool is_closed() const { return closed_.load(std::memory_order_acquire); }
 
   // Whether kernels here may use the memory of `device`.
@@ -86,6 +103,7 @@ class Context {
   const int device_;
   const uint64_t epoch_;
   Context* const previous_;
+  Surroundings& surroundings_;
   DeviceMemory memory_;
   FailureState failures_;
   std::unique_ptr<Engine> engine_;

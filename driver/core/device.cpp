@@ -29,7 +29,11 @@ Status Device::begin(Context** context) {
 
 Status Device::begin_locked(Context** context) {
   Context* const previous = newest();
-  auto next = std::make_unique<Context>(config_, index_, next_epoch_, previous);
+  const EngineMaker make_engine = config_.driver == Driver::kIsolated
+                                      ? make_isolated_engine
+                                      : make_inprocess_engine;
+  auto next = std::make_unique<Context>(config_, index_, next_epoch_, previous,
+                                        surroundings_, make_engine);
   const size_t wanted = previous != nullptr ? previous->memory().limit() : 0;
   Status status = next->open();
   while ((!status.ok() || next->memory().limit() < wanted) &&
@@ -37,6 +41,7 @@ Status Device::begin_locked(Context** context) {
     status = next->open();
   }
   OPENREG_RETURN_IF_ERROR(std::move(status));
+  OPENREG_RETURN_IF_ERROR(next->start());
   if (config_.fault_handler) install_fault_report();
   ++next_epoch_;
   *context = next.release();

@@ -14,7 +14,8 @@ namespace openreg {
 // Thread-safe.
 class Device {
  public:
-  Device(const Config& config, int index) : config_(config), index_(index) {}
+  Device(const Config& config, int index, Surroundings& surroundings)
+      : config_(config), index_(index), surroundings_(surroundings) {}
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -53,6 +54,7 @@ class Device {
 
   const Config& config_;
   const int index_;
+  Surroundings& surroundings_;
   std::atomic<Context*> current_{nullptr};  // null between two lives
   std::atomic<Context*> newest_{nullptr};
   std::atomic<bool> used_{false};

@@ -23,28 +23,16 @@ Status being_reset(int device) {
                  "device %d is being reset by another thread", device);
 }
 
-Status DeviceMemory::open(size_t limit, size_t share) {
+Status DeviceMemory::open(size_t limit, size_t share, bool has_view) {
   const size_t most = share == SIZE_MAX ? SIZE_MAX : share / 2;
   size_t size = std::min(limit * kRoom, most / kMemoryGrain * kMemoryGrain);
   for (; size >= kSmallestRange;
        size = size / 2 / kMemoryGrain * kMemoryGrain) {
     Mapping addresses = Mapping::reserve(size + kGap);
     if (!addresses) continue;
-    Mapping view = Mapping::reserve(size);
-    if (!view || !view.make_usable(0, size)) continue;
-    hide_from_children(view.address(), size);
-    prefer_huge_pages(view.address(), size);
+    if (has_view && !reserve_view(size)) continue;
     addresses_ = std::move(addresses);
-    view_ = std::move(view);
-    size_ = size;
-    limit_ = std::min(limit, size);
-    distance_ = view_.address() - addresses_.address();
-    heap_ =
-        std::make_unique<Heap>(addresses_.address(), size, limit_,
-                               [this](uintptr_t address, size_t bytes) {
-                                 give_back_pages(address + distance_, bytes);
-                               });
-    base_.store(addresses_.address(), std::memory_order_release);
+    make_heap(addresses_.address(), size, std::min(limit, size));
     return {};
   }
   return failure(
@@ -53,6 +41,39 @@ Status DeviceMemory::open(size_t limit, size_t share) {
       "and the system does not give even %zu: raise the limit "
       "(ulimit -v), or lower OPENREG_MEMORY or OPENREG_DEVICES",
       device_, limit, kSmallestRange);
+}
+
+Status DeviceMemory::open_view(uintptr_t base, size_t size, size_t limit) {
+  if (!reserve_view(size)) {
+    return failure(orErrorNotInitialized,
+                   "device %d gets no address space for %zu bytes", device_,
+                   size);
+  }
+  make_heap(base, size, limit);
+  return {};
+}
+
+bool DeviceMemory::reserve_view(size_t size) {
+  Mapping view = Mapping::reserve(size);
+  if (!view || !view.make_usable(0, size)) return false;
+  hide_from_children(view.address(), size);
+  prefer_huge_pages(view.address(), size);
+  view_ = std::move(view);
+  return true;
+}
+
+void DeviceMemory::make_heap(uintptr_t base, size_t size, size_t limit) {
+  size_ = size;
+  limit_ = limit;
+  Heap::GiveBack give_back = [](uintptr_t, size_t) {};
+  if (view_) {
+    distance_ = view_.address() - base;
+    give_back = [this](uintptr_t address, size_t bytes) {
+      give_back_pages(address + distance_, bytes);
+    };
+  }
+  heap_ = std::make_unique<Heap>(base, size, limit, std::move(give_back));
+  base_.store(base, std::memory_order_release);
 }
 
 void DeviceMemory::close() {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/heap.h"
@@ -17,8 +18,9 @@ namespace openreg {
 // A device pointer lies in a range that this process has reserved and never
 // maps, so the host faults when it follows one. Kernels of the in-process
 // driver reach the bytes through a second, usable range, the view, at a
-// constant distance. Between the two lies a gap, so that a host that runs off
-// the end of a device range does not arrive in the view by accident.
+// constant distance; of the isolated driver only the device process has it.
+// Between the two lies a gap, so that a host that runs off the end of a device
+// range does not arrive in the view by accident.
 // A reset makes new ranges; the old device range stays reserved, so that an
 // old pointer never names new memory.
 
@@ -30,10 +32,15 @@ class DeviceMemory {
  public:
   explicit DeviceMemory(int device) : device_(device) {}
 
-  // Reserves addresses for `limit` bytes and room against fragmentation. Takes
-  // less where the address space is limited to `share` bytes: limit() tells.
+  // Reserves addresses for `limit` bytes and room against fragmentation, and
+  // the view, unless the bytes are in another process. Takes less where the
+  // address space is limited to `share` bytes: limit() tells.
   //   orErrorNotInitialized  not even a small range can be had
-  Status open(size_t limit, size_t share);
+  Status open(size_t limit, size_t share, bool has_view);
+
+  // In a device process: the addresses are those that the program has reserved.
+  //   orErrorNotInitialized  the view cannot be had
+  Status open_view(uintptr_t base, size_t size, size_t limit);
 
   // Frees everything and gives the view back. Waits for visitors. The addresses
   // stay reserved until forget() is called.
@@ -49,6 +56,8 @@ class DeviceMemory {
   Heap& heap() { return *heap_; }
   const Heap& heap() const { return *heap_; }
   size_t limit() const { return limit_; }
+  uintptr_t base() const { return addresses_.address(); }
+  size_t size() const { return size_; }
 
   bool covers(const void* pointer) const {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -75,11 +84,17 @@ class DeviceMemory {
   // memory is closed.
   std::shared_lock<std::shared_mutex> visit() const;
 
+  // Waits for the visitors of the moment.
+  void wait_for_visitors() const { const std::lock_guard lock(visitors_); }
+
   // Says in words what `pointer` is, for messages: "inside a freed allocation
   // of 64 bytes at 0x…".
   std::string describe(const void* pointer) const;
 
  private:
+  bool reserve_view(size_t size);
+  void make_heap(uintptr_t base, size_t size, size_t limit);
+
   const int device_;
   size_t limit_ = 0;
   size_t size_ = 0;

@@ -2,9 +2,15 @@
 // and how kernels are loaded. One engine serves one life of a device.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/command.h"
+#include "core/counters.h"
 #include "core/queue.h"
 #include "core/status.h"
 
@@ -27,6 +33,34 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  // Starts what runs the commands.
+  //   orErrorNotInitialized  the system does not give what that needs
+  virtual Status open() { return {}; }
+
+  // The life ends: nothing runs any more when this has returned, or when the
+  // queues have been joined.
+  virtual void close() {}
+
+  // Whether this process holds the bytes of device memory.
+  virtual bool has_bytes() const { return true; }
+
+  // Device memory was allocated; is being freed, and no work uses it.
+  virtual Status place(uintptr_t /*address*/, size_t /*size*/) { return {}; }
+  virtual void remove(uintptr_t /*address*/) {}
+
+  // A stamp that the commands of this engine can write; null if there are too
+  // many.
+  virtual std::shared_ptr<Timestamp> create_stamp() {
+    return std::make_shared<Timestamp>();
+  }
+
+  // The process that runs the commands; 0 if it has ended.
+  virtual pid_t process() { return getpid(); }
+
+  // Adds what this engine's device counts in a process of its own.
+  virtual void add_counters(DeviceCounters& /*sum*/) {}
+
+  // Returns null if there are too many.
   virtual std::shared_ptr<Queue> create_queue(int priority) = 0;
 
   //   orErrorInvalidValue  the file is missing or is not a kernel module
@@ -40,7 +74,11 @@ class Engine {
   virtual bool can_access_peers() const = 0;
 };
 
-// Makes the engine of the in-process driver. `context` outlives it.
+// The engine of the in-process driver. `context` outlives it.
 std::unique_ptr<Engine> make_inprocess_engine(Context& context);
+// The engine of the isolated driver, whose device is another process.
+std::unique_ptr<Engine> make_isolated_engine(Context& context);
+
+using EngineMaker = std::unique_ptr<Engine> (*)(Context& context);
 
 }  // namespace openreg

@@ -12,7 +12,10 @@ bool Event::has_timing() const { return (flags_ & orEventDisableTiming) == 0; }
 Status Event::record(Stream& stream) {
   Record record;
   if (has_timing()) {
-    record.stamp = std::make_shared<Timestamp>();
+    record.stamp = context_.engine().create_stamp();
+    if (record.stamp == nullptr) {
+      return failure(orErrorOutOfMemory, "there are too many timed events");
+    }
     OPENREG_RETURN_IF_ERROR(stream.submit_async(
         StampCommand{record.stamp}, {}, Urgency::kCheap, &record.fence));
   } else {

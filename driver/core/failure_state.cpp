@@ -19,6 +19,7 @@ bool FailureState::is_sticky(orError_t code) const {
 }
 
 void FailureState::report(const Status& status) {
+  if (sink_ != nullptr) sink_(status);
   const std::lock_guard lock(mutex_);
   if (is_broken()) return;
   if (is_sticky(status.code())) {
@@ -33,9 +34,16 @@ void FailureState::report(const Status& status) {
   pending_.store(true, std::memory_order_release);
 }
 
-Status FailureState::take() {
-  if (!pending_.load(std::memory_order_acquire)) [[likely]]
-    return {};
+void FailureState::collect() {
+  const std::lock_guard lock(collect_mutex_);
+  FailureSource* const source = source_.load(std::memory_order_acquire);
+  while (source != nullptr && source->has_news()) {
+    const Status status = source->next();
+    if (!status.ok()) report(status);
+  }
+}
+
+Status FailureState::take_pending() {
   const std::lock_guard lock(mutex_);
   if (is_broken() || first_.ok()) return first_;
   Status first = std::exchange(first_, Status());

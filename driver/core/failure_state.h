@@ -3,14 +3,27 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "core/config.h"
 #include "core/status.h"
 
 namespace openreg {
 
-// Thread-safe. Asking costs one load while there is no failure.
+// Failures that another process has noticed. Thread-safe.
+class FailureSource {
+ public:
+  virtual ~FailureSource() = default;
+  // Whether there are any that were not taken; costs one load.
+  virtual bool has_news() const = 0;
+  // The next of them, success if there is none.
+  virtual Status next() = 0;
+};
+
+// Thread-safe. Asking costs one load while there is no failure, and one more
+// for a device in another process.
 class FailureState {
  public:
   explicit FailureState(ErrorMode mode) : mode_(mode) {}
@@ -22,18 +35,43 @@ class FailureState {
   // are sticky and the first is not.
   void report(const Status& status);
 
+  // From now on failures come from `source` as well; null ends that. Not while
+  // others use this object, but for take() with a source that stays valid.
+  void set_source(FailureSource* source) {
+    source_.store(source, std::memory_order_release);
+  }
+  // From now on `sink` is told of every failure that is reported.
+  void set_sink(std::function<void(const Status&)> sink) {
+    sink_ = std::move(sink);
+  }
+
   // Returns the failure that has to be told now, and forgets it if it is not a
   // sticky one.
-  Status take();
+  Status take() {
+    const FailureSource* source = source_.load(std::memory_order_acquire);
+    if (source != nullptr && source->has_news()) [[unlikely]]
+      collect();
+    if (!pending_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return take_pending();
+  }
 
   // Returns the sticky failure, success if there is none.
   Status sticky() const;
   bool is_broken() const { return broken_.load(std::memory_order_acquire); }
 
  private:
+  // Moves what the source has to this object.
+  void collect();
+  Status take_pending();
+
   const ErrorMode mode_;
+  std::atomic<FailureSource*> source_{nullptr};
+  std::function<void(const Status&)> sink_;  // set before the first failure
   std::atomic<bool> pending_{false};
   std::atomic<bool> broken_{false};
+
+  std::mutex collect_mutex_;  // one at a time asks the source
 
   mutable std::mutex mutex_;
   Status first_;    // guarded by mutex_

@@ -92,6 +92,33 @@ std::optional<uintptr_t> Heap::allocate(size_t size) {
   return address;
 }
 
+bool Heap::place(uintptr_t address, size_t size) {
+  if (size == 0 || size > limit_ || address % kAlignment != 0) return false;
+  const size_t extent = round_up(size);
+  const std::lock_guard lock(mutex_);
+  if (closed_ || extent > limit_ - allocated_) return false;
+  auto next = free_.upper_bound(address);
+  if (next == free_.begin()) return false;
+  const auto place = std::prev(next);
+  const size_t before = address - place->first;
+  if (before > place->second.size || extent > place->second.size - before) {
+    return false;
+  }
+  const uintptr_t start = place->first;
+  const FreePiece piece = take_piece(place);
+  const size_t after = piece.size - before - extent;
+  const size_t used = piece.used_before;
+  if (before > 0) add_piece(start, {before, std::min(used, before)});
+  const size_t end = before + extent;
+  if (after > 0) {
+    add_piece(address + extent, {after, used > end ? used - end : 0});
+  }
+  live_.emplace(address, LiveBlock{size, extent, false});
+  allocated_ += extent;
+  highest_ = std::max(highest_, address + extent);
+  return true;
+}
+
 bool Heap::begin_free(uintptr_t address) {
   const std::lock_guard lock(mutex_);
   const auto place = live_.find(address);

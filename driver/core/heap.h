@@ -102,6 +102,11 @@ class Heap {
   // many, or not in one piece.
   std::optional<uintptr_t> allocate(size_t size);
 
+  // Makes [address, address + size) a live block, where another process has
+  // chosen the address. Returns false, and changes nothing, if it is not a free
+  // part of the range or above the limit.
+  bool place(uintptr_t address, size_t size);
+
   // Freeing has two steps, because the owner waits in between for work that
   // still uses the block. begin_free says whether `address` is the start of a
   // live block that nobody is freeing yet; end_free lets it go.

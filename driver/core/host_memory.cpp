@@ -25,18 +25,36 @@ Status HostMemory::open() {
       std::min(usable_memory(), space == SIZE_MAX ? space : space / 4);
   for (size = size / kMemoryGrain * kMemoryGrain; size >= kMemoryGrain;
        size = size / 2 / kMemoryGrain * kMemoryGrain) {
-    Mapping arena = Mapping::reserve(size);
-    if (!arena || !arena.make_usable(0, size)) continue;
-    prefer_huge_pages(arena.address(), size);
-    arena_ = std::move(arena);
+    if (!reserve(size)) continue;
+    Heap::GiveBack give_back = give_back_pages;
+    if (shared_) {
+      give_back = [this](uintptr_t address, size_t bytes) {
+        shared_arena_.give_back(address - base_, bytes);
+      };
+    }
     owned_heap_ =
-        std::make_unique<Heap>(arena_.address(), size, size, give_back_pages);
+        std::make_unique<Heap>(base_, size, size, std::move(give_back));
     heap_.store(owned_heap_.get(), std::memory_order_release);
     return {};
   }
   return failure(orErrorOutOfMemory,
                  "no address space is left for pinned memory: raise the limit "
                  "(ulimit -v) or lower OPENREG_MEMORY");
+}
+
+bool HostMemory::reserve(size_t size) {
+  if (shared_) {
+    shared_arena_ = SharedMemory::create("openreg-pinned", size);
+    base_ = reinterpret_cast<uintptr_t>(shared_arena_.data());
+  } else {
+    Mapping arena = Mapping::reserve(size);
+    if (!arena || !arena.make_usable(0, size)) return false;
+    arena_ = std::move(arena);
+    base_ = arena_.address();
+  }
+  if (base_ == 0) return false;
+  prefer_huge_pages(base_, size);
+  return true;
 }
 
 Status HostMemory::allocate(size_t size, void** pointer) {
@@ -139,7 +157,7 @@ bool HostMemory::overlaps_arena(uintptr_t address, size_t size) const {
   const Heap* heap = heap_.load(std::memory_order_acquire);
   return heap != nullptr && size > 0 &&
          (heap->covers(address) || heap->covers(address + size - 1) ||
-          (address < arena_.address() && arena_.address() - address < size));
+          (address < base_ && base_ - address < size));
 }
 
 std::optional<Block> HostMemory::find_range(uintptr_t address) const {

@@ -12,6 +12,7 @@
 
 #include "core/heap.h"
 #include "core/mapping.h"
+#include "core/shared_memory.h"
 #include "core/status.h"
 
 namespace openreg {
@@ -24,6 +25,22 @@ enum class HostKind { kPageable, kPinned, kPartlyPinned };
 // lock, questions about other addresses take none while nothing is registered.
 class HostMemory {
  public:
+  // Has the range that memory is allocated from be memory that processes can
+  // share. To be called before anything else.
+  void share() { shared_ = true; }
+
+  // Reserves the range on first use; and the memory that it is, if shared.
+  //   orErrorOutOfMemory  there is no address space for it
+  Status open();
+  const SharedMemory& shared_arena() const { return shared_arena_; }
+
+  // Whether `pointer` lies in the range that memory is allocated from.
+  bool is_own(const void* pointer) const {
+    const Heap* heap = heap_.load(std::memory_order_acquire);
+    return heap != nullptr &&
+           heap->covers(reinterpret_cast<uintptr_t>(pointer));
+  }
+
   //   orErrorOutOfMemory  the host has not enough memory or address space
   Status allocate(size_t size, void** pointer);
 
@@ -54,8 +71,7 @@ class HostMemory {
     bool dying;
   };
 
-  // Reserves the range on first use.
-  Status open();
+  bool reserve(size_t size);
   bool overlaps_arena(uintptr_t address, size_t size) const;
   std::optional<Block> find_range(uintptr_t address) const;
   bool overlaps_range(uintptr_t address, size_t size) const;
@@ -63,7 +79,10 @@ class HostMemory {
   std::atomic<bool> used_{false};
 
   std::mutex open_mutex_;
+  bool shared_ = false;
   Mapping arena_;  // guarded by open_mutex_ until heap_ is set
+  SharedMemory shared_arena_;  // the same instead, if shared_
+  uintptr_t base_ = 0;
   std::unique_ptr<Heap> owned_heap_;  // guarded by open_mutex_
   std::atomic<Heap*> heap_{nullptr};
 

@@ -61,7 +61,17 @@ class Queue : public std::enable_shared_from_this<Queue> {
   bool idle() const { return timeline_.reached(submitted()); }
 
  protected:
-  Timeline timeline_;                   // what is done
+  Queue() : timeline_(own_timeline_) {}
+  // A queue whose timeline lives in memory that processes share. The timeline
+  // outlives it; numbers go on from where it stands.
+  explicit Queue(Timeline& timeline)
+      : timeline_(timeline), submitted_(timeline.value()) {}
+
+ private:
+  Timeline own_timeline_;
+
+ protected:
+  Timeline& timeline_;                  // what is done
   std::atomic<uint64_t> submitted_{0};  // the newest number
 };
 

@@ -1,5 +1,6 @@
 #include "core/queue_list.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace openreg {
@@ -54,6 +55,16 @@ QueueList::Queues QueueList::all() {
   result.reserve(entries_.size());
   for (const Entry& entry : entries_) result.push_back(entry.queue);
   return result;
+}
+
+QueueList::Load QueueList::load() {
+  Load load{};
+  for (const auto& queue : all()) {
+    ++load.queues;
+    const uint64_t done = queue->timeline().value();
+    load.commands += std::max(queue->submitted(), done) - done;
+  }
+  return load;
 }
 
 void QueueList::wait() {

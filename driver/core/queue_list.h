@@ -32,6 +32,13 @@ class QueueList {
   }
   std::vector<Fence> busy_blocking();
 
+  // How many queues there are, and how much they hold that is not done.
+  struct Load {
+    size_t queues;
+    uint64_t commands;
+  };
+  Load load();
+
   // Drops all work, waits for what runs, and ends every queue.
   void close();
 

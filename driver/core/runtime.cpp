@@ -24,8 +24,9 @@ Runtime& Runtime::get() {
 
 Runtime::Runtime() : status_(read_config(&config_)) {
   if (!status_.ok()) return;
+  if (config_.driver == Driver::kIsolated) host_memory_.share();
   for (int index = 0; index < config_.devices; ++index) {
-    devices_.push_back(std::make_unique<Device>(config_, index));
+    devices_.push_back(std::make_unique<Device>(config_, index, *this));
   }
   pthread_atfork(nullptr, nullptr, at_fork_in_child);
   stop_before_later_exit_handlers();
@@ -75,6 +76,13 @@ Context* Runtime::find_owner(const void* pointer) {
     }
   }
   return nullptr;
+}
+
+void* Runtime::find_pinned(const void* pointer, size_t bytes) const {
+  const auto block = host_memory_.find(pointer);
+  if (!block) return nullptr;
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return block->contains(address, bytes) ? const_cast<void*>(pointer) : nullptr;
 }
 
 Status Runtime::builtin_module(Context& context, void** handle) {

@@ -22,7 +22,7 @@ namespace openreg {
 enum class RuntimeState { kRunning, kForked, kEnding };
 
 // Thread-safe.
-class Runtime {
+class Runtime final : public Surroundings {
  public:
   // Reads the environment and makes the devices, without using any.
   static Runtime& get();
@@ -34,12 +34,14 @@ class Runtime {
     return status_.ok() && state() == RuntimeState::kRunning;
   }
 
+  const Config& config() const { return config_; }
   int device_count() const { return config_.devices; }
   // Requires 0 <= index < device_count().
   Device& device(int index) { return *devices_[static_cast<size_t>(index)]; }
 
   // The device whose range, of any life, holds `pointer`; null if none does.
-  Context* find_owner(const void* pointer);
+  Context* find_owner(const void* pointer) override;
+  void* find_pinned(const void* pointer, size_t bytes) const override;
 
   HostMemory& host_memory() { return host_memory_; }
   HandleTable<Stream>& streams() { return streams_; }

@@ -33,6 +33,7 @@ Status Stream::run(Command&& command, Payload payload, Completion& completion) {
   OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), payload, Urgency::kWaited,
                                   &completion, &sequence));
   queue_->wait(sequence);
+  if (completion.pending != nullptr) completion.pending->settle(completion);
   OPENREG_RETURN_IF_ERROR(completion.status);
   return context_.failures().take();
 }

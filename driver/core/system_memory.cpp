@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string>
 
 namespace openreg {
@@ -86,6 +87,20 @@ size_t usable_address_space() {
   if (pages == SIZE_MAX) return limit;
   const size_t used = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return limit > used ? limit - used : 0;
+}
+
+ProcessUsage process_usage(pid_t process) {
+  ProcessUsage usage;
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string name; file >> name;) {
+    if (name == "VmRSS:" && file >> usage.resident_bytes) {
+      usage.resident_bytes <<= 10;  // it is in KiB
+    } else if (name == "Threads:") {
+      file >> usage.threads;
+    }
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return usage;
 }
 
 int usable_processors() {

@@ -1,6 +1,8 @@
 // What the system allows this process: memory, address space, processors.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 
 namespace openreg {
@@ -12,6 +14,13 @@ size_t usable_memory();
 // Bytes of address space that this process can still reserve. SIZE_MAX if there
 // is no limit.
 size_t usable_address_space();
+
+// What the system says of a process; zeros if there is none.
+struct ProcessUsage {
+  size_t resident_bytes = 0;
+  size_t threads = 0;
+};
+ProcessUsage process_usage(pid_t process);
 
 // Processors that this process may run on; at least 1.
 int usable_processors();

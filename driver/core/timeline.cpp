@@ -20,6 +20,10 @@ constexpr int kSpins = 400;
 void Timeline::advance(uint64_t value) {
   value_.store(value, std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_seq_cst) == 0) return;
+  wake();
+}
+
+void Timeline::wake() {
   turn_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(turn_);
 }

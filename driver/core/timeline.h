@@ -22,6 +22,9 @@ class Timeline {
   // Sets the number, which must not shrink, and wakes those who wait for it.
   void advance(uint64_t value);
 
+  // Makes those who wait look again, and wait_for() return.
+  void wake();
+
   // Waits until the number is at least `target`.
   void wait(uint64_t target, WaitStyle style = WaitStyle::kSpin) const;
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/runtime.h"
 #include "core/system_memory.h"
 #include "inprocess/execution_places.h"
 #include "inprocess/loaded_module.h"
@@ -23,7 +24,9 @@ class InprocessEngine final : public Engine {
 
   Status load_module(const char* path,
                      std::shared_ptr<ModuleImage>* image) override {
-    return load_shared_object(path, image);
+    OPENREG_RETURN_IF_ERROR(load_shared_object(path, path, image));
+    Runtime::stop_before_later_exit_handlers();
+    return {};
   }
 
   std::shared_ptr<ModuleImage> builtin_module() override {

@@ -54,9 +54,16 @@ Status WorkerQueue::dropped() const {
   return context_.failures().sticky();
 }
 
+bool WorkerQueue::is_exempt(const Command& command) const {
+  const auto* const task = std::get_if<TaskCommand>(&command);
+  return task != nullptr && task->task->runs_on_broken_device() &&
+         !cancelled_.load(std::memory_order_acquire);
+}
+
 void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
                       bool has_place) {
   Status status = dropped();
+  if (!status.ok() && is_exempt(command)) status = Status();
   if (status.ok()) {
     try {
       status = dispatch(command, payload, completion, has_place);
@@ -70,7 +77,9 @@ void WorkerQueue::run(Command& command, Payload payload, Completion* completion,
   } else if (has_place) {
     places_.release();
   }
-  if (completion != nullptr) completion->status = std::move(status);
+  if (completion == nullptr) return;
+  completion->status = std::move(status);
+  if (completion->publish != nullptr) completion->publish(*completion);
 }
 
 Status WorkerQueue::dispatch(Command& command, Payload payload,
@@ -90,7 +99,11 @@ Status WorkerQueue::dispatch(Command& command, Payload payload,
   if (const auto* wait = std::get_if<WaitCommand>(&command)) {
     return execute(*wait);
   }
-  return execute(std::get<StampCommand>(command));
+  if (const auto* stamp = std::get_if<StampCommand>(&command)) {
+    return execute(*stamp);
+  }
+  return std::get<TaskCommand>(command).task->run(
+      [this] { return !dropped().ok(); }, completion);
 }
 
 Status WorkerQueue::execute(const LaunchCommand& command, Payload payload,

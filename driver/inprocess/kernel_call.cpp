@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "core/runtime.h"
+#include "core/activity.h"
 #include "inprocess/loaded_module.h"
 
 namespace openreg {
@@ -33,6 +33,10 @@ struct KernelCall::Entry {
     self(context).leave_place();
   }
   static void end_wait(orKernelContext* context) { self(context).take_place(); }
+  static void note(orKernelContext* /*context*/, const char* what,
+                   size_t size) {
+    if (current_activity != nullptr) current_activity->set({what, size});
+  }
 };
 
 constexpr orKernelInterface KernelCall::kInterface = {
@@ -43,6 +47,7 @@ constexpr orKernelInterface KernelCall::kInterface = {
     .isCancelled = Entry::is_cancelled,
     .beginWait = Entry::begin_wait,
     .endWait = Entry::end_wait,
+    .note = Entry::note,
 };
 
 KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
@@ -67,6 +72,7 @@ void KernelCall::leave_place() {
 }
 
 orError_t KernelCall::call_code(const Kernel& kernel) {
+  if (current_activity != nullptr) current_activity->set(kernel.name());
   try {
     return static_cast<const LoadedKernel&>(kernel).run(*this);
   } catch (const std::exception& error) {
@@ -94,7 +100,7 @@ Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
 void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
   if (bytes == 0) return this;  // not null, and not to be used
   if (void* const found = find_bytes(pointer, bytes)) return found;
-  Context* const owner = Runtime::get().find_owner(pointer);
+  Context* const owner = context_.surroundings().find_owner(pointer);
   const std::string what = owner != nullptr ? owner->memory().describe(pointer)
                                             : std::string("not device memory");
   keep_failure(orErrorIllegalAddress,
@@ -106,14 +112,12 @@ void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
 
 void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
   const DeviceMemory& memory = context_.memory();
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
   if (memory.covers(pointer)) return memory.find_view(pointer, bytes);
-  Runtime& runtime = Runtime::get();
-  if (const auto block = runtime.host_memory().find(pointer)) {
-    return block->contains(address, bytes) ? const_cast<void*>(pointer)
-                                           : nullptr;
+  Surroundings& surroundings = context_.surroundings();
+  if (void* const pinned = surroundings.find_pinned(pointer, bytes)) {
+    return pinned;
   }
-  Context* const owner = runtime.find_owner(pointer);
+  Context* const owner = surroundings.find_owner(pointer);
   return owner != nullptr ? find_peer_bytes(*owner, pointer, bytes) : nullptr;
 }
 

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "core/runtime.h"
 #include "kernels/builtin.h"
 
 namespace openreg {
@@ -82,16 +81,15 @@ class BuiltinImage final : public ModuleImage {
 
 }  // namespace
 
-Status load_shared_object(const char* path,
+Status load_shared_object(const char* path, const char* shown,
                           std::shared_ptr<ModuleImage>* image) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return failure(orErrorInvalidValue, "path='%s' cannot be loaded: %s", path,
+    return failure(orErrorInvalidValue, "path='%s' cannot be loaded: %s", shown,
                    last_dl_error());
   }
-  auto object = std::make_shared<SharedObject>(path, library);
+  auto object = std::make_shared<SharedObject>(shown, library);
   OPENREG_RETURN_IF_ERROR(object->check_version());
-  Runtime::stop_before_later_exit_handlers();
   *image = std::move(object);
   return {};
 }

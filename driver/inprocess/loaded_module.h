@@ -22,9 +22,9 @@ class LoadedKernel final : public Kernel {
   const std::shared_ptr<const void> module_;  // null for a built-in kernel
 };
 
-// Loads the shared object at `path`.
+// Loads the shared object at `path`; messages call it `shown`.
 //   orErrorInvalidValue  it cannot be loaded, or is no module of this ABI
-Status load_shared_object(const char* path,
+Status load_shared_object(const char* path, const char* shown,
                           std::shared_ptr<ModuleImage>* image);
 
 // The kernels that are part of the driver.

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "core/counters.h"
 #include "core/futex.h"
+#include "core/signals_blocked.h"
 
 namespace openreg {
 
@@ -24,30 +24,22 @@ constexpr size_t kMostPendingBytes = size_t{16} << 20;
 // How long a worker looks for new commands before it sleeps: about 50 us.
 constexpr int kIdleSpins = 1000;
 
-// Signals belong to the program's threads. Faults can't be blocked.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) {
-      sigdelset(&all, fault);
-    }
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 WorkerQueue::WorkerQueue(Context& context, ExecutionPlaces& places,
                          int priority)
-    : context_(context), places_(places), priority_(priority) {}
+    : context_(context),
+      places_(places),
+      priority_(priority),
+      serves_dispatcher_(false) {}
+
+WorkerQueue::WorkerQueue(Context& context, ExecutionPlaces& places,
+                         int priority, Timeline& timeline)
+    : Queue(timeline),
+      context_(context),
+      places_(places),
+      priority_(priority),
+      serves_dispatcher_(true) {}
 
 WorkerQueue::~WorkerQueue() {
   cancel();
@@ -66,7 +58,7 @@ Status WorkerQueue::submit(Command&& command, Payload payload, Urgency urgency,
   // they don't block.
   const bool is_mark = std::holds_alternative<WaitCommand>(command) ||
                        std::holds_alternative<StampCommand>(command);
-  if (!is_mark) hold_back();
+  if (!is_mark && !serves_dispatcher_) hold_back();
   return enqueue(std::move(command), payload, completion, sequence);
 }
 
@@ -91,8 +83,14 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
   const bool tell_now =
-      completion == nullptr && context_.config().errors == ErrorMode::kEarly;
+      completion == nullptr && !serves_dispatcher_ &&
+      context_.config().errors == ErrorMode::kEarly;
   run(command, payload, tell_now ? &own : completion, is_launch);
+  if (serves_dispatcher_) {
+    // The program has counted it. Nobody else submits.
+    *sequence = take_number();
+    timeline_.advance(*sequence);
+  }
   *status = std::move(own.status);
   return true;
 }

@@ -33,6 +33,11 @@ class WorkerQueue final : public Queue {
  public:
   // The context and the places outlive the queue.
   WorkerQueue(Context& context, ExecutionPlaces& places, int priority);
+  // A queue of a device process: `timeline` is shared with the program, and the
+  // submitting thread is the dispatcher, which never waits, and for which the
+  // failure of a command is nothing of its own.
+  WorkerQueue(Context& context, ExecutionPlaces& places, int priority,
+              Timeline& timeline);
   ~WorkerQueue() override;
 
   Status submit(Command&& command, Payload payload, Urgency urgency,
@@ -70,6 +75,8 @@ class WorkerQueue final : public Queue {
   Status execute(const HostCommand& command);
   Status execute(const WaitCommand& command);
   Status execute(const StampCommand& command);
+  // Whether a command runs although the device has failed.
+  bool is_exempt(const Command& command) const;
   // Why commands are dropped instead of run; success if they are not.
   Status dropped() const;
 
@@ -83,6 +90,7 @@ class WorkerQueue final : public Queue {
   Context& context_;
   ExecutionPlaces& places_;
   const int priority_;
+  const bool serves_dispatcher_;
   std::atomic<bool> retired_{false};    // the worker ends when it is idle
   std::atomic<bool> cancelled_{false};  // commands are dropped
 

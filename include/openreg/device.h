@@ -49,6 +49,28 @@ OPENREG_API orError_t orSetDevice(int device);
  *   orErrorInvalidDevice   `device` is not in [0, count) */
 OPENREG_API orError_t orGetDeviceProperties(orDeviceProp* prop, int device);
 
+/* How a device is doing at the moment. */
+typedef struct orDeviceProcessInfo {
+  size_t structSize; /* set by the caller: sizeof(orDeviceProcessInfo) */
+  char driver[32];   /* "inprocess" or "isolated", as OPENREG_DRIVER */
+  int isOpen;        /* 1: the device was used, and all below is known */
+  int pid;           /* the process that runs its kernels; 0: it has ended */
+  size_t residentMemory;   /* bytes of memory that this process takes */
+  size_t threads;          /* of that process */
+  size_t streams;          /* that hold work or can, the default one included */
+  size_t queuedCommands;   /* submitted to them and not done */
+  size_t memoryUsed;       /* bytes of device memory that are allocated */
+  size_t memoryLimit;      /* and how many can be */
+  unsigned long long life; /* 1 before the first reset, then one more each */
+} orDeviceProcessInfo;
+
+/* Fills `*info` for `device`. Never blocks, and begins no use of the device:
+ * one that was not used has no process.
+ *   orErrorInvalidValue    `info` is null, or its structSize is another one
+ *   orErrorInvalidDevice   `device` is not in [0, count) */
+OPENREG_API orError_t orDeviceGetProcessInfo(orDeviceProcessInfo* info,
+                                             int device);
+
 /* Waits until all work that was submitted to the current device before the call
  * has finished, on every stream. Reports earlier failures. */
 OPENREG_API orError_t orDeviceSynchronize(void);

@@ -18,17 +18,19 @@ constexpr size_t kDtype = 1;
 constexpr size_t kFlags = 2;
 constexpr size_t kDimensions = 3;
 constexpr size_t kSizes = 4;
+constexpr uint64_t kSettings = ~uint64_t{5};
 
 CopyRecord example() {
   const at::Tensor dst = at::empty({2, 3}, at::dtype(at::kFloat));
   const at::Tensor src = at::empty({3, 2}, at::dtype(at::kInt)).t();
-  return encode_copy(dst, src);
+  return encode_copy(dst, src, kSettings);
 }
 
 bool decodes(const CopyRecord& record) {
   TensorRecord dst;
   TensorRecord src;
-  return decode_copy({record.data(), record.size()}, &dst, &src);
+  uint64_t settings = 0;
+  return decode_copy({record.data(), record.size()}, &dst, &src, &settings);
 }
 
 // The record with one number replaced.
@@ -46,7 +48,8 @@ TEST(CopyRecordTest, HoldsBothTensors) {
   const CopyRecord record = example();
   TensorRecord dst;
   TensorRecord src;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  uint64_t settings = 0;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(dst.dtype, static_cast<int64_t>(at::kFloat));
   EXPECT_EQ(src.dtype, static_cast<int64_t>(at::kInt));
   EXPECT_EQ(list(dst.sizes), (std::vector<int64_t>{2, 3}));
@@ -54,14 +57,16 @@ TEST(CopyRecordTest, HoldsBothTensors) {
   EXPECT_EQ(list(src.sizes), (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(list(src.strides), (std::vector<int64_t>{1, 2}));
   EXPECT_NE(dst.data, src.data);
+  EXPECT_EQ(settings, kSettings);
 }
 
 TEST(CopyRecordTest, HoldsLazyBits) {
   const at::Tensor tensor = at::empty({2}, at::dtype(at::kComplexFloat));
-  const CopyRecord record = encode_copy(tensor, tensor.conj()._neg_view());
+  const CopyRecord record = encode_copy(tensor, tensor.conj()._neg_view(), kSettings);
   TensorRecord dst;
   TensorRecord src;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  uint64_t settings = 0;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(dst.flags, 0);
   EXPECT_EQ(src.flags, TensorRecord::kConjugate | TensorRecord::kNegative);
 }
@@ -70,10 +75,11 @@ TEST(CopyRecordTest, LeavesOutDimensionsOfSizeOne) {
   std::vector<int64_t> sizes(100, 1);
   sizes[50] = 7;
   const at::Tensor tensor = at::empty(sizes);
-  const CopyRecord record = encode_copy(tensor, tensor);
+  const CopyRecord record = encode_copy(tensor, tensor, kSettings);
   TensorRecord dst;
   TensorRecord src;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src));
+  uint64_t settings = 0;
+  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(list(dst.sizes), std::vector<int64_t>{7});
 }
 
@@ -90,7 +96,7 @@ TEST(CopyRecordTest, ATruncatedOrLongerListIsRefused) {
 
 TEST(CopyRecordTest, ImpossibleNumbersAreRefused) {
   EXPECT_FALSE(decodes(with(kDtype, -1)));
-  EXPECT_FALSE(decodes(with(kDtype, c10::NumScalarTypes)));
+  EXPECT_FALSE(decodes(with(kDtype, int64_t{c10::NumScalarTypes} - 1)));
   EXPECT_FALSE(decodes(with(kFlags, 4)));
   EXPECT_FALSE(decodes(with(kFlags, -1)));
   EXPECT_FALSE(decodes(with(kDimensions, -1)));

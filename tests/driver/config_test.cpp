@@ -283,18 +283,36 @@ TEST_F(ConfigTest, TheEnvironmentIsReadAtTheFirstUse) {
   expect_passes("read_at_first_use", {{"OPENREG_DEVICES", "3"}});
 }
 
-// The isolated driver is a build of its own; without it the name is refused.
-OPENREG_CHILD(isolated_is_not_there) {
+OPENREG_CHILD(driver_is_refused) {
   int count = 0;
   CHILD_CHECK(orGetDeviceCount(&count) == orErrorNotInitialized);
   const std::string message = orGetLastErrorMessage();
-  CHILD_CHECK(message.find("OPENREG_DRIVER") != std::string::npos);
-  CHILD_CHECK(message.find("not available in this build") != std::string::npos);
+  CHILD_CHECK(message.find("OPENREG_DRIVER='remote'") != std::string::npos);
+  CHILD_CHECK(message.find("'inprocess' or 'isolated'") != std::string::npos);
   return 0;
 }
 
-TEST_F(ConfigTest, TheIsolatedDriverIsNotInThisBuild) {
-  expect_passes("isolated_is_not_there", {{"OPENREG_DRIVER", "isolated"}});
+TEST_F(ConfigTest, AnUnknownDriverIsRefused) {
+  expect_passes("driver_is_refused", {{"OPENREG_DRIVER", "remote"}});
+}
+
+OPENREG_CHILD(driver_is_isolated) {
+  orDeviceProp properties{};
+  CHILD_CHECK(orGetDeviceProperties(&properties, 0) == orSuccess);
+  CHILD_CHECK(properties.isolated == 1);
+  orDeviceProcessInfo info{};
+  info.structSize = sizeof info;
+  CHILD_CHECK(orDeviceGetProcessInfo(&info, 0) == orSuccess);
+  CHILD_CHECK(info.pid == 0);  // it has had nothing to do
+  CHILD_CHECK(orMemset(device_malloc(8), 0, 8) == orSuccess);
+  CHILD_CHECK(orDeviceGetProcessInfo(&info, 0) == orSuccess);
+  CHILD_CHECK(info.pid != 0);
+  CHILD_CHECK(info.pid != getpid());
+  return 0;
+}
+
+TEST_F(ConfigTest, TheIsolatedDriverRunsADeviceInAProcessOfItsOwn) {
+  expect_passes("driver_is_isolated", {{"OPENREG_DRIVER", "isolated"}});
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ OPENREG_CHILD(exit_while_a_kernel_uses_statics) {
 }
 
 TEST_F(ExitTest, AKernelEndsBeforeTheStaticObjectsOfItsModuleGo) {
+  if (is_isolated()) GTEST_SKIP() << "they go together, with their process";
   const ChildResult child = run_child("exit_while_a_kernel_uses_statics");
   EXPECT_EQ(child.exit_code, 0) << child.output;
   const size_t ended = child.output.find("the kernel ended in time");
@@ -149,6 +150,7 @@ OPENREG_CHILD(exit_while_signals_arrive) {
 }
 
 TEST_F(ExitTest, SignalsDoNotCutTheWaitForAKernelShort) {
+  if (is_isolated()) GTEST_SKIP() << "a kernel is not waited for at the end";
   const ChildResult child = run_child("exit_while_signals_arrive");
   EXPECT_EQ(child.exit_code, 0) << child.output;
   EXPECT_THAT(child.output, HasSubstr("the kernel has ended"));

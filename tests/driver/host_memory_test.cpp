@@ -155,7 +155,25 @@ TEST_F(HostMemoryTest, RegisteredMemoryIsPinnedUntilItIsUnregistered) {
   EXPECT_EQ(memory, std::vector<char>(100, 1));
 }
 
+// Registered memory stays where it is, in the program: copies reach it, kernels
+// of a device in another process do not.
+TEST_F(HostMemoryTest, KernelsOfAnIsolatedDeviceDoNotReachRegisteredMemory) {
+  if (!is_isolated()) GTEST_SKIP() << "kernels run in this process";
+  expect_leftovers();
+  std::vector<char> memory(100, 1);
+  const OnDevice one(1);
+  {
+    const Registered registered(memory.data(), memory.size());
+    OR_EXPECT_OK(launch(builtin("fill"), orTestingFillArgs{memory.data(), 80, 2},
+                        nullptr));
+    OR_EXPECT_ERROR(orErrorIllegalAddress, orDeviceSynchronize());
+  }
+  EXPECT_EQ(memory, std::vector<char>(100, 1));
+  OR_EXPECT_OK(orDeviceReset());
+}
+
 TEST_F(HostMemoryTest, KernelsUseRegisteredMemory) {
+  if (is_isolated()) GTEST_SKIP() << "kernels run in another process";
   std::vector<char> memory(100, 1);
   const Registered registered(memory.data(), memory.size());
   OR_EXPECT_OK(launch(builtin("fill"),
@@ -262,8 +280,7 @@ TEST_F(HostMemoryTest, UnregisterWaitsForTheWorkOfEveryDevice) {
   const Stream stream;
   Gate gate;
   gate.hold(stream);
-  OR_EXPECT_OK(
-      launch(builtin("fill"), orTestingFillArgs{memory.data(), 64, 6}, stream));
+  OR_EXPECT_OK(orMemsetAsync(memory.data(), 6, memory.size(), stream));
   Background unregister(
       [&memory] { OR_EXPECT_OK(orHostUnregister(memory.data())); });
   unregister.settle();

@@ -29,6 +29,7 @@ from torch_openreg.openreg._lazy import (  # noqa: F401
 )
 from torch_openreg.openreg.amp import get_amp_supported_dtype
 from torch_openreg.openreg.devices import (  # noqa: F401
+    DeviceProcess,
     _exchange_device,
     _maybe_exchange_device,
     can_device_access_peer,
@@ -42,6 +43,8 @@ from torch_openreg.openreg.devices import (  # noqa: F401
     is_available,
     is_bf16_supported,
     is_tf32_supported,
+    process_info,
+    reset_device,
     set_device,
     synchronize,
 )
@@ -146,6 +149,7 @@ __all__ = [
     "CharTensor",
     "ComplexDoubleStorage",
     "ComplexFloatStorage",
+    "DeviceProcess",
     "DoubleStorage",
     "DoubleTensor",
     "Event",
@@ -211,9 +215,11 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "process_info",
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_device",
     "reset_fallback_report",
     "reset_max_memory_allocated",
     "reset_peak_host_memory_stats",

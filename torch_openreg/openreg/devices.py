@@ -1,5 +1,6 @@
 """Devices: how many there are, which one is current, what they can do."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from torch.types import Device
@@ -10,6 +11,7 @@ from torch_openreg.openreg._lazy import _lazy_init
 from torch_openreg.openreg._utils import _get_device_index
 
 __all__ = [
+    "DeviceProcess",
     "can_device_access_peer",
     "current_device",
     "device",
@@ -21,6 +23,8 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_tf32_supported",
+    "process_info",
+    "reset_device",
     "set_device",
     "synchronize",
 ]
@@ -155,6 +159,55 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def is_tf32_supported() -> bool:
     """Return whether the device has the format TF32: it does not, as the CPU."""
     return False
+
+
+@dataclass(frozen=True)
+class DeviceProcess:
+    """How a device is doing at the moment; see :func:`process_info`."""
+
+    driver: str
+    """``inprocess`` or ``isolated``, as ``OPENREG_DRIVER`` says."""
+    is_open: bool
+    """Whether the device was used; if not, nothing below is known."""
+    pid: int
+    """The process that runs its kernels; 0 if that has ended."""
+    resident_memory: int
+    """Bytes of memory that this process takes."""
+    threads: int
+    """Threads of this process."""
+    streams: int
+    """Streams of the device, the default one included."""
+    queued_commands: int
+    """What was given to them and is not done."""
+    memory_used: int
+    """Bytes of device memory that are allocated, the allocator's cache included."""
+    memory_limit: int
+    """Bytes that can be."""
+    life: int
+    """1 before the first reset, then one more with each."""
+
+
+def process_info(device: Device = None) -> DeviceProcess:
+    """Return which process ``device`` is and what it holds.
+
+    Never waits, and starts no device. ``python -m torch_openreg info`` prints it.
+    Raises torch.AcceleratorError if the device does not exist.
+    """
+    _lazy_init()
+    index = _get_device_index(device, optional=True)
+    return DeviceProcess(**_C._device_process_info(index))
+
+
+def reset_device(device: Device = None) -> None:
+    """Bring ``device`` back to its first state, also one that is broken or lost.
+
+    Drops its queued work and frees all of its memory. Tensors and events of before
+    are refused from then on; new ones work. Its streams go on empty, its generators
+    from the state that they were given last. No other thread may use the device
+    meanwhile. Raises torch.AcceleratorError if it does not exist.
+    """
+    _lazy_init()
+    _C._reset_device(_get_device_index(device, optional=True))
 
 
 def synchronize(device: Device = None) -> None:

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "backend/aten/catch_all.h"
 #include "backend/aten/cpp_kernel.h"
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
+#include "backend/executor/schema.h"
 #include "backend/runtime/functions.h"
 
 namespace torch_openreg {

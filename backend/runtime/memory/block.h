@@ -53,8 +53,12 @@ struct Segment {
   c10::StreamId stream = 0;
   orStream_t handle = nullptr;  // of that stream, for reports
   bool oversize = false;        // counted as such
-  Block* first = nullptr;       // owns the row
-  Context context;              // of the allocation that needed it
+  // Its memory has gone with a reset of the device; it is in no pool and in no
+  // statistic, and ends with the last of its blocks that somebody has.
+  std::atomic<bool> retired{false};  // written with the lock held
+  size_t users = 0;                  // those blocks, once it is retired
+  Block* first = nullptr;            // owns the row
+  Context context;                   // of the allocation that needed it
 };
 
 // Guarded by the lock of its cache, except that whoever holds an allocated

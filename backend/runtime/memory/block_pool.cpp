@@ -80,6 +80,12 @@ std::vector<Segment*> BlockPool::unused(c10::StreamId stream,
 
 void BlockPool::remove_unused(Segment* segment) { remove(segment->first); }
 
+void BlockPool::forget_free(const Segment& segment) {
+  for (Block* block = segment.first; block != nullptr; block = block->next) {
+    if (block->state == Block::State::kFree) remove(block);
+  }
+}
+
 bool BlockPool::should_split(const Block* block, size_t size) const {
   if (!may_split_) return false;
   const size_t rest = block->size - size;

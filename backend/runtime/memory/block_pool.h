@@ -45,6 +45,9 @@ class BlockPool {
   // Forgets one of these.
   void remove_unused(Segment* segment);
 
+  // Takes the free blocks of a segment out for good.
+  void forget_free(const Segment& segment);
+
   // How often the pool was asked since `block` became free.
   int64_t age(const Block* block) const {
     return static_cast<int64_t>(clock_ - block->free_at);

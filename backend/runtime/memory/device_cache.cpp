@@ -1,6 +1,6 @@
 // The way of a block: out of the cache and back. What happens when there is no
 // memory left is in device_cache_pressure.cpp, what is told about the cache in
-// device_cache_report.cpp.
+// device_cache_report.cpp, what a reset does in device_cache_reset.cpp.
 #include "backend/runtime/memory/device_cache.h"
 
 #include <c10/core/AllocatorConfig.h>
@@ -76,12 +76,12 @@ void DeviceCache::release(Block* block) noexcept {
   DeadContexts dead;
   std::string failure;
   Lock lock(mutex_);
-  for_each_selected_stat_type(
-      block->segment->pool->stat_types(), [&](size_t type) {
-        stats_.allocation[type].decrease(1);
-        stats_.allocated_bytes[type].decrease(block->size);
-      });
-  if (block->oversize) stats_.oversize_allocations.decrease(1);
+  if (block->segment->retired.load(std::memory_order_relaxed)) {
+    if (block->context) dead.push_back(std::move(block->context));
+    end_use(*block);
+    return;
+  }
+  uncount_allocated(*block);
   const Usage now = usage(block, -1);
   note(TraceEntry::FREE_REQUESTED, about(*block),
        context ? context : block->context, dead);
@@ -95,6 +95,24 @@ void DeviceCache::release(Block* block) noexcept {
   lock.unlock();
   report(now);
   if (!failure.empty()) warn(failure);
+}
+
+void DeviceCache::uncount_allocated(const Block& block) {
+  for_each_selected_stat_type(
+      block.segment->pool->stat_types(), [&](size_t type) {
+        stats_.allocation[type].decrease(1);
+        stats_.allocated_bytes[type].decrease(block.size);
+      });
+  if (block.oversize) stats_.oversize_allocations.decrease(1);
+}
+
+void DeviceCache::uncount_active(const Block& block) {
+  for_each_selected_stat_type(
+      block.segment->pool->stat_types(), [&](size_t type) {
+        stats_.active[type].decrease(1);
+        stats_.active_bytes[type].decrease(block.size);
+        stats_.requested_bytes[type].decrease(block.requested);
+      });
 }
 
 void DeviceCache::record_stream(Block* block, const OpenRegStream& stream) {
@@ -128,11 +146,7 @@ void DeviceCache::start(Block* block, Request& request) {
 void DeviceCache::complete(Block* block, DeadContexts& dead) {
   note(TraceEntry::FREE_COMPLETED, about(*block), block->context, dead);
   BlockPool& pool = *block->segment->pool;
-  for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
-    stats_.active[type].decrease(1);
-    stats_.active_bytes[type].decrease(block->size);
-    stats_.requested_bytes[type].decrease(block->requested);
-  });
+  uncount_active(*block);
   if (block->context) dead.push_back(std::move(block->context));
   pool.give_back(block);
   count_splits(pool);

@@ -61,6 +61,10 @@ class DeviceCache {
   // The same for the segments of one memory pool, live or not.
   void empty(const c10::MempoolId_t& pool);
 
+  // The device was reset: forgets all its memory, without touching the driver.
+  // Blocks that somebody has are gone as well; they are still to be released.
+  void forget();
+
   c10::CachingDeviceAllocator::DeviceStats stats() const;
   void reset_accumulated_stats();
   void reset_peak_stats();
@@ -127,6 +131,10 @@ class DeviceCache {
   void count_segment(const Segment& segment, bool added);
   void note(TraceEntry::Action action, const Subject& subject,
             const Context& context, DeadContexts& dead);
+  void retire(Segment& segment, DeadContexts& dead);
+  void end_use(const Block& block);
+  void uncount_allocated(const Block& block);
+  void uncount_active(const Block& block);
   Block* new_segment(Request& request);
   char* allocate_segment(size_t size);
   size_t allowed();
@@ -161,6 +169,7 @@ class DeviceCache {
   std::map<c10::MempoolId_t, PoolPair> pools_;  // made at their first use
   PendingFrees pending_;
   std::map<char*, std::unique_ptr<Segment>> segments_;
+  std::map<const Segment*, std::unique_ptr<Segment>> retired_;
   c10::CachingDeviceAllocator::DeviceStats stats_;
   Trace trace_;
   size_t capacity_ = 0;  // of the device; 0 until it is asked for

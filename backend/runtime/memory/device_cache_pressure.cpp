@@ -29,8 +29,8 @@ constexpr auto kUnlimited = std::numeric_limits<size_t>::max();
 // Waits for the work of the device.
 void free_segment(const Segment& segment) {
   const orError_t code = orFree(segment.base);
-  if (code == orErrorInvalidValue) {
-    orGetLastError();  // a reset of the device has freed it before
+  if (code == orErrorInvalidValue || code == orErrorDeviceLost) {
+    orGetLastError();  // the memory has gone with the device
   } else if (code != orSuccess) {
     detail::warn_error(code, "orFree");
   }

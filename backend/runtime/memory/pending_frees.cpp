@@ -19,13 +19,35 @@ bool is_quiet(const c10::AcceleratorError& error) {
          code == orErrorNotInitialized;
 }
 
+// The device was reset or is lost: nothing of before runs any more.
+bool is_over(const c10::AcceleratorError& error) {
+  const int code = error.get_error_code();
+  return code == orErrorInvalidHandle || code == orErrorDeviceLost;
+}
+
 bool is_done(const OpenRegEvent& event) {
   try {
     return event.query();
   } catch (const c10::AcceleratorError& error) {
-    // The device was reset, and nothing of before runs any more.
-    if (error.get_error_code() == orErrorInvalidHandle) return true;
+    if (is_over(error)) return true;
     throw;
+  }
+}
+
+void await_event(const OpenRegEvent& event) {
+  try {
+    event.synchronize();
+  } catch (const c10::AcceleratorError& error) {
+    if (!is_over(error)) throw;
+  }
+}
+
+// For work that no event covers.
+void await_device(c10::DeviceIndex device) {
+  try {
+    synchronize_device(device);
+  } catch (const c10::AcceleratorError& error) {
+    if (error.get_error_code() != orErrorDeviceLost) throw;
   }
 }
 
@@ -87,10 +109,10 @@ std::vector<PendingFrees::Wait> PendingFrees::take() {
 void PendingFrees::await(const std::vector<Wait>& waits) {
   for (const Wait& wait : waits) {
     if (!wait.recorded) {
-      synchronize_device(wait.stream.device_index());
+      await_device(wait.stream.device_index());
       continue;
     }
-    if (!is_done(wait.event)) wait.event.synchronize();
+    if (!is_done(wait.event)) await_event(wait.event);
   }
 }
 
@@ -122,6 +144,8 @@ OpenRegEvent PendingFrees::record(const OpenRegStream& stream) {
   try {
     idle.back().record(stream);
   } catch (const c10::AcceleratorError& error) {
+    // Nothing runs on a lost device: an event that was never recorded is done.
+    if (error.get_error_code() == orErrorDeviceLost) return OpenRegEvent();
     if (error.get_error_code() != orErrorInvalidHandle) throw;
     // If the device was reset, its old events are of no use.
     idle.clear();

@@ -50,6 +50,9 @@ class PendingFrees {
   void finish(std::vector<Wait> waits, Done done);
   void put_back(std::vector<Wait> waits);
 
+  // The device was reset: forgets its events. Others may still be waited for.
+  void forget_events(c10::DeviceIndex device) { idle_.erase(device); }
+
  private:
   struct Queue {
     OpenRegStream stream;

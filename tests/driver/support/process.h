@@ -11,10 +11,11 @@
 
 namespace openreg::test {
 
-// VmRSS: the bytes of this process that are in memory.
+// VmRSS: the bytes of this process, and of its device processes, that are in
+// memory. Memory that they share counts for each.
 size_t resident_bytes();
 
-// The threads of this process.
+// The threads of this process and of its device processes.
 std::set<pid_t> thread_ids();
 
 // The threads of `after` that are not in `before`.

@@ -179,6 +179,11 @@ int stress_scale() {
   return text != nullptr ? std::max(1, std::atoi(text)) : 1;
 }
 
+bool is_isolated() {
+  const char* const driver = std::getenv("OPENREG_DRIVER");
+  return driver != nullptr && std::string(driver) == "isolated";
+}
+
 bool is_sanitized() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;

@@ -237,6 +237,9 @@ int child_main(const std::string& name);
 // A longer soak runs the stress tests with a larger scale.
 int stress_scale();
 
+// True when the devices are processes of their own (OPENREG_DRIVER=isolated).
+bool is_isolated();
+
 // True when this build's sanitizer makes everything many times slower.
 bool is_sanitized();
 

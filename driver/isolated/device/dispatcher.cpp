@@ -1,0 +1,171 @@
+// Queues and their commands. What the numbers in a command mean is in
+// read_command.cpp.
+#include "isolated/device/dispatcher.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "core/system_memory.h"
+#include "inprocess/worker_queue.h"
+#include "isolated/device/tasks.h"
+
+namespace openreg {
+
+namespace {
+
+bool is_about_device(wire::Kind kind) {
+  return kind >= wire::Kind::kPlace && kind <= wire::Kind::kRetireQueue;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const DeviceParts& parts, uint32_t control_queue)
+    : parts_(parts),
+      control_queue_(control_queue),
+      places_(usable_processors()) {
+  static_cast<void>(create_queue(control_queue, 0));
+}
+
+Dispatcher::~Dispatcher() { all_queues_.close(); }
+
+void Dispatcher::report(const Status& status) {
+  parts_.context.failures().report(status);
+}
+
+void Dispatcher::handle(const wire::Header& header,
+                        std::span<const std::byte> payload) {
+  Status status;
+  try {
+    if ((header.flags & wire::kContinued) != 0) {
+      if (!assemble(header.queue, payload)) {
+        status = failure(orErrorInvalidValue, "a command is too long, or has no queue");
+      }
+    } else if (is_about_device(header.kind)) {
+      status = handle_device(header);
+    } else if (unfinished_.empty() || unfinished_.count(header.queue) == 0) {
+      status = handle_queued(header, payload);
+    } else {
+      const bool fits = assemble(header.queue, payload);
+      const auto whole = unfinished_.extract(header.queue);
+      status = handle_queued(header, fits ? whole.mapped() : payload);
+    }
+  } catch (const std::bad_alloc&) {
+    status = failure(orErrorOutOfMemory, "the device process has no memory");
+  }
+  if (!status.ok()) {
+    report(failure(status.code(), "device %d refused a command: %s",
+                   parts_.context.device(), status.message().c_str()));
+  }
+}
+
+bool Dispatcher::assemble(uint32_t queue, std::span<const std::byte> piece) {
+  if (find_queue(queue) == nullptr) return false;
+  std::vector<std::byte>& whole = unfinished_[queue];
+  if (piece.size() > wire::kMaxPayload - whole.size()) {
+    whole.clear();
+    return false;
+  }
+  whole.insert(whole.end(), piece.begin(), piece.end());
+  return true;
+}
+
+Status Dispatcher::handle_device(const wire::Header& header) {
+  Heap& heap = parts_.context.memory().heap();
+  const uint64_t address = header.arguments[0];
+  switch (header.kind) {
+    case wire::Kind::kPlace:
+      if (heap.place(address, header.arguments[1])) return {};
+      return failure(orErrorInvalidValue,
+                     "%llu bytes at 0x%llx are not free, or above its limit of "
+                     "%zu bytes",
+                     static_cast<unsigned long long>(header.arguments[1]),
+                     static_cast<unsigned long long>(address), heap.limit());
+    case wire::Kind::kRemove:
+      if (!heap.begin_free(address)) {
+        return failure(orErrorInvalidValue,
+                       "0x%llx is not the start of an allocation",
+                       static_cast<unsigned long long>(address));
+      }
+      heap.end_free(address);
+      return {};
+    case wire::Kind::kCreateQueue:
+      return create_queue(header.queue, header.arguments[0]);
+    default:
+      return retire_queue(header.queue);
+  }
+}
+
+Status Dispatcher::create_queue(uint32_t index, uint64_t priority) {
+  const auto level = static_cast<int64_t>(priority);
+  if (index >= wire::kFenceSlots || find_queue(index) != nullptr) {
+    return failure(orErrorInvalidValue, "queue %u can't be created", index);
+  }
+  if (level < kGreatestPriority || level > kLeastPriority) {
+    return failure(orErrorInvalidValue, "there is no such priority");
+  }
+  if (queues_.size() <= index) queues_.resize(index + 1);
+  auto queue = std::make_shared<WorkerQueue>(parts_.context, places_,
+                                             static_cast<int>(level),
+                                             parts_.fences[index].done);
+  all_queues_.add(queue, /*blocking=*/false);
+  queues_[index] = std::move(queue);
+  return {};
+}
+
+Status Dispatcher::retire_queue(uint32_t index) {
+  Queue* const queue = find_queue(index);
+  if (queue == nullptr || index == control_queue_) {
+    return failure(orErrorInvalidHandle, "there is no queue %u to retire",
+                   index);
+  }
+  unfinished_.erase(index);
+  all_queues_.retire(*queue);
+  queues_[index].reset();
+  return {};
+}
+
+Queue* Dispatcher::find_queue(uint32_t index) const {
+  return index < queues_.size() ? queues_[index].get() : nullptr;
+}
+
+Status Dispatcher::handle_queued(const wire::Header& header,
+                                 std::span<const std::byte> payload) {
+  Queue* const queue = find_queue(header.queue);
+  if (queue == nullptr) {
+    return failure(orErrorInvalidHandle, "there is no queue %u", header.queue);
+  }
+  if (header.number != queue->submitted() + 1) {
+    return failure(orErrorInvalidValue,
+                   "command %llu of queue %u came instead of %llu",
+                   static_cast<unsigned long long>(header.number), header.queue,
+                   static_cast<unsigned long long>(queue->submitted() + 1));
+  }
+  const bool is_cheap = (header.flags & wire::kCheap) != 0;
+  if (is_cheap && !payload.empty()) {
+    // It may run from here, and must not change meanwhile.
+    scratch_.assign(payload.begin(), payload.end());
+    payload = scratch_;
+  }
+  Command command;
+  Status status;
+  Completion* completion = nullptr;
+  if (header.reply != wire::kNoReply) {
+    completion = parts_.answers.open(header.reply, SIZE_MAX);
+    if (completion == nullptr) {
+      status = failure(orErrorInvalidValue, "reply %u can't be given",
+                       header.reply);
+    }
+  }
+  if (status.ok()) {
+    status = read_command(header, payload, completion, &command);
+  }
+  if (!status.ok()) command = make_refusal(std::move(status));
+  uint64_t sequence = 0;
+  return queue->submit(std::move(command), payload,
+                       is_cheap ? Urgency::kCheap : Urgency::kQueued,
+                       completion, &sequence);
+}
+
+}  // namespace openreg

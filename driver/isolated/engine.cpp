@@ -1,0 +1,273 @@
+// The isolated driver: the device is a process of its own.
+#include "core/engine.h"
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/context.h"
+#include "core/runtime.h"
+#include "core/system_memory.h"
+#include "isolated/channel.h"
+#include "isolated/process/device_process.h"
+#include "isolated/remote_module.h"
+#include "isolated/remote_queue.h"
+#include "isolated/world.h"
+
+namespace openreg {
+
+namespace {
+
+// What a device process is told when it starts.
+wire::Start make_start(Context& context, const HostMemory& host,
+                       uint32_t control_queue) {
+  const SharedMemory& staging = IsolatedWorld::get().staging();
+  wire::Start start{};
+  start.version = wire::kProtocolVersion;
+  start.device = context.device();
+  start.epoch = context.epoch();
+  start.memory_base = context.memory().base();
+  start.memory_size = context.memory().size();
+  start.memory_limit = context.memory().limit();
+  start.pinned_base = reinterpret_cast<uintptr_t>(host.shared_arena().data());
+  start.pinned_size = host.shared_arena().size();
+  start.staging_base = reinterpret_cast<uintptr_t>(staging.data());
+  start.staging_size = staging.size();
+  start.control_queue = control_queue;
+  start.errors = static_cast<uint32_t>(context.config().errors);
+  return start;
+}
+
+class IsolatedEngine final : public Engine {
+ public:
+  explicit IsolatedEngine(Context& context) : context_(context) {}
+
+  Status open() override;
+  void close() override;
+
+  bool has_bytes() const override { return false; }
+  Status place(uintptr_t address, size_t size) override;
+  void remove(uintptr_t address) override;
+  std::shared_ptr<Timestamp> create_stamp() override;
+  pid_t process() override;
+  void add_counters(DeviceCounters& sum) override;
+
+  std::shared_ptr<Queue> create_queue(int priority) override;
+  Status load_module(const char* path,
+                     std::shared_ptr<ModuleImage>* image) override;
+  std::shared_ptr<ModuleImage> builtin_module() override { return builtin_; }
+
+  int places() const override { return usable_processors(); }
+  bool can_access_peers() const override { return false; }
+
+ private:
+  static constexpr uint32_t kBuiltinModule = 0;
+
+  // Starts the process, for the first command; what fails is told to callers.
+  void start_process();
+  std::shared_ptr<RemoteQueue> make_queue(std::shared_ptr<Channel> channel);
+  std::shared_ptr<Channel> channel();
+  // The device process has ended by itself.
+  void on_death(pid_t pid, const std::string& reason);
+  // Nothing can be asked of the device any more; `why` is what callers are told.
+  void lose(const Status& why);
+
+  Context& context_;
+  std::shared_ptr<RemoteQueue> control_;  // set by open()
+  std::shared_ptr<ModuleImage> builtin_;  // set by open()
+  std::atomic<uint32_t> next_module_{kBuiltinModule + 1};
+
+  std::mutex mutex_;
+  std::shared_ptr<Channel> channel_;            // guarded by mutex_
+  std::vector<std::weak_ptr<RemoteQueue>> queues_;  // guarded by mutex_
+  Status lost_;                                 // guarded by mutex_
+
+  std::mutex process_mutex_;
+  std::unique_ptr<DeviceProcess> process_;  // guarded by process_mutex_
+};
+
+Status IsolatedEngine::open() {
+  HostMemory& host = Runtime::get().host_memory();
+  OPENREG_RETURN_IF_ERROR(host.open());
+  OPENREG_RETURN_IF_ERROR(IsolatedWorld::get().open());
+  channel_ = Channel::create();
+  if (channel_ == nullptr) {
+    return failure(orErrorNotInitialized,
+                   "device %d gets no memory that processes can share",
+                   context_.device());
+  }
+  control_ = make_queue(channel_);
+  if (control_ == nullptr) {
+    return failure(orErrorNotInitialized, "there are too many streams");
+  }
+  context_.failures().set_source(channel_.get());
+  builtin_ = std::make_shared<RemoteModule>(control_, kBuiltinModule);
+  channel_->set_starter([this] { start_process(); });
+  return {};
+}
+
+void IsolatedEngine::start_process() {
+  const HostMemory& host = Runtime::get().host_memory();
+  const wire::Start start = make_start(context_, host, control_->index());
+  StartOptions options;
+  options.device = context_.device();
+  options.fds = {channel()->fd(), IsolatedWorld::get().fences().fd(),
+                 host.shared_arena().fd(), IsolatedWorld::get().staging().fd()};
+  options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
+  options.heartbeat_limit = context_.config().heartbeat_limit;
+  options.on_death = [this](pid_t pid, const std::string& reason) {
+    on_death(pid, reason);
+  };
+  Status status;
+  {
+    const std::lock_guard lock(process_mutex_);
+    if (context_.is_closed()) {
+      status = being_reset(context_.device());
+    } else {
+      status = DeviceProcess::start(std::move(options), &process_);
+    }
+  }
+  if (!status.ok()) lose(status);
+}
+
+void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
+  const auto from = channel();
+  const std::string last =
+      from != nullptr ? from->control().activity.get() : std::string();
+  lose(failure(orErrorDeviceLost,
+               "device %d is lost: the device process %d %s%s%s",
+               context_.device(), pid, reason.c_str(),
+               last.empty() ? "" : "; the last that it began was ",
+               last.c_str()));
+}
+
+void IsolatedEngine::lose(const Status& why) {
+  std::vector<std::weak_ptr<RemoteQueue>> queues;
+  std::shared_ptr<Channel> channel;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.ok()) return;
+    lost_ = why;
+    queues = queues_;
+    channel = channel_;
+  }
+  // First the reason, then the wake-up: whoever wakes finds it.
+  if (why.code() == orErrorDeviceLost) context_.failures().report(why);
+  if (channel != nullptr) channel->close();
+  for (const auto& weak : queues) {
+    if (const auto queue = weak.lock()) queue->lose(why);
+  }
+}
+
+void IsolatedEngine::close() {
+  {
+    const std::lock_guard lock(process_mutex_);
+    process_.reset();
+  }
+  lose(failure(orErrorInvalidHandle,
+               "device %d was reset while the work was queued",
+               context_.device()));
+  context_.failures().set_source(nullptr);
+  const std::lock_guard lock(mutex_);
+  channel_.reset();
+  queues_.clear();
+}
+
+std::shared_ptr<Channel> IsolatedEngine::channel() {
+  const std::lock_guard lock(mutex_);
+  return channel_;
+}
+
+Status IsolatedEngine::place(uintptr_t address, size_t size) {
+  wire::Header header{};
+  header.kind = wire::Kind::kPlace;
+  header.reply = wire::kNoReply;
+  header.arguments = {address, size};
+  const auto to = channel();
+  if (to != nullptr && to->push_lazily(header)) return {};
+  const std::lock_guard lock(mutex_);
+  return context_.is_closed() ? being_reset(context_.device()) : lost_;
+}
+
+void IsolatedEngine::remove(uintptr_t address) {
+  wire::Header header{};
+  header.kind = wire::Kind::kRemove;
+  header.reply = wire::kNoReply;
+  header.arguments = {address};
+  // A device that is gone has no memory.
+  if (const auto to = channel()) to->push_lazily(header);
+}
+
+std::shared_ptr<Timestamp> IsolatedEngine::create_stamp() {
+  const auto to = channel();
+  return to != nullptr ? to->create_stamp() : std::make_shared<Timestamp>();
+}
+
+pid_t IsolatedEngine::process() {
+  const std::lock_guard lock(process_mutex_);
+  return process_ != nullptr && process_->is_alive() ? process_->pid() : 0;
+}
+
+void IsolatedEngine::add_counters(DeviceCounters& sum) {
+  const auto from = channel();
+  if (from == nullptr) return;
+  if (process() == 0) return;
+  // What was sent before has its effect.
+  static_cast<void>(control_->request(wire::Kind::kPing, {}, {}));
+  sum.add(from->control().counters);
+}
+
+std::shared_ptr<RemoteQueue> IsolatedEngine::make_queue(
+    std::shared_ptr<Channel> to) {
+  uint32_t index = 0;
+  if (!IsolatedWorld::get().take_slot(&index)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  auto queue = std::make_shared<RemoteQueue>(context_, std::move(to), index);
+  std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
+  queues_.push_back(queue);
+  return queue;
+}
+
+std::shared_ptr<Queue> IsolatedEngine::create_queue(int priority) {
+  const auto to = channel();
+  const auto queue = make_queue(to);
+  if (queue == nullptr) return nullptr;
+  wire::Header header{};
+  header.kind = wire::Kind::kCreateQueue;
+  header.reply = wire::kNoReply;
+  header.queue = queue->index();
+  header.arguments = {static_cast<uint64_t>(static_cast<int64_t>(priority))};
+  if (to == nullptr || !to->push_lazily(header)) {
+    const std::lock_guard lock(mutex_);
+    queue->lose(lost_);
+  }
+  return queue;
+}
+
+Status IsolatedEngine::load_module(const char* path,
+                                   std::shared_ptr<ModuleImage>* image) {
+  const auto to = channel();
+  if (to != nullptr && !to->is_started()) {
+    // Then this device, and all later ones, start with the libraries loaded. If
+    // that fails, the module says why.
+    static_cast<void>(preload(loaded_needs(path)));
+  }
+  const auto module =
+      std::make_shared<RemoteModule>(control_, next_module_.fetch_add(1));
+  OPENREG_RETURN_IF_ERROR(module->load(path));
+  *image = module;
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_isolated_engine(Context& context) {
+  return std::make_unique<IsolatedEngine>(context);
+}
+
+}  // namespace openreg

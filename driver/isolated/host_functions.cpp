@@ -1,0 +1,66 @@
+#include "isolated/host_functions.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "core/signals_blocked.h"
+
+namespace openreg {
+
+HostFunctions::~HostFunctions() {
+  stop();
+  join();
+}
+
+void HostFunctions::add(std::function<void()> function) {
+  const std::lock_guard lock(mutex_);
+  functions_.push_back(std::move(function));
+  if (thread_.joinable()) return;
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { work(); });
+}
+
+void HostFunctions::take_back() {
+  const std::lock_guard lock(mutex_);
+  if (!functions_.empty()) functions_.pop_back();
+}
+
+void HostFunctions::stop() {
+  stopped_.store(true, std::memory_order_release);
+  // The device asks for no more, so the number is free to say "all".
+  slot_.host_requested.advance(UINT64_MAX);
+  std::deque<std::function<void()>> dropped;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(functions_);
+}
+
+void HostFunctions::join() {
+  stop();
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    thread.swap(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+void HostFunctions::work() {
+  pthread_setname_np(pthread_self(), "openreg:host");
+  for (uint64_t next = 1;; ++next) {
+    slot_.host_requested.wait(next);
+    if (stopped_.load(std::memory_order_acquire)) return;
+    std::function<void()> function;
+    {
+      const std::lock_guard lock(mutex_);
+      if (functions_.empty()) continue;  // a device that asks for too much
+      function = std::move(functions_.front());
+      functions_.pop_front();
+    }
+    function();
+    function = nullptr;
+    slot_.host_done.advance(next);
+  }
+}
+
+}  // namespace openreg

@@ -1,0 +1,48 @@
+// Host functions of a queue whose commands run in another process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "isolated/protocol.h"
+
+namespace openreg {
+
+// Runs functions of the program, one by one, when the device's queue has come
+// to them. The thread starts with the first one. Thread-safe.
+class HostFunctions {
+ public:
+  explicit HostFunctions(wire::FenceSlot& slot) : slot_(slot) {}
+  // Waits for the function that runs.
+  ~HostFunctions();
+  HostFunctions(const HostFunctions&) = delete;
+  HostFunctions& operator=(const HostFunctions&) = delete;
+
+  // Adds a function; the command that leads to it is sent after this, in the
+  // same order. Throws std::system_error if there can be no thread.
+  void add(std::function<void()> function);
+  // Takes the function that was added last back.
+  void take_back();
+
+  // Drops those that were not reached, without waiting. The device asks for no
+  // more.
+  void stop();
+  // After stop() or when no function is left: ends the thread.
+  void join();
+
+ private:
+  void work();
+
+  wire::FenceSlot& slot_;
+  std::atomic<bool> stopped_{false};
+
+  std::mutex mutex_;
+  std::deque<std::function<void()>> functions_;  // guarded by mutex_
+  std::thread thread_;                           // guarded by mutex_
+};
+
+}  // namespace openreg

@@ -1,0 +1,311 @@
+// How bytes get to a device in another process and back.
+//
+// Note [Copies]
+// The device process reaches its own memory and pinned memory. So
+// - between those two it copies by itself;
+// - small amounts of pageable memory travel with the command or its reply;
+// - larger ones are staged in shared memory, piece by piece, so that the two
+//   processes copy at the same time. The caller waits in any case;
+// - ranges that the user has registered are not shared, and the caller does not
+//   wait: host functions in the order of the stream move the bytes between them
+//   and staging memory;
+// - memory of another device: a queue there, which belongs to this one, does
+//   the other half, and the two wait for each other.
+#include <algorithm>
+#include <cstring>
+#include <shared_mutex>
+#include <utility>
+
+#include "core/runtime.h"
+#include "isolated/remote_queue.h"
+
+namespace openreg {
+
+namespace {
+
+constexpr size_t kPiece = size_t{512} << 10;
+constexpr size_t kPieces = 4;
+// Up to so many bytes travel with the command.
+constexpr size_t kInline = size_t{64} << 10;
+
+wire::Header copy_header(const void* dst, const void* src, size_t count,
+                         Urgency urgency) {
+  wire::Header header{};
+  header.kind = wire::Kind::kCopy;
+  header.reply = wire::kNoReply;
+  if (urgency != Urgency::kQueued && count <= kInline) {
+    header.flags = wire::kCheap;
+  }
+  header.arguments = {reinterpret_cast<uintptr_t>(dst),
+                      reinterpret_cast<uintptr_t>(src), count, 0};
+  return header;
+}
+
+std::byte* at(void* pointer, size_t offset) {
+  return static_cast<std::byte*>(pointer) + offset;
+}
+
+// The device other than `own` whose memory is used; null if there is none.
+Context* find_peer(const Context& own, const MemoryRef& first,
+                   const MemoryRef& second) {
+  for (Context* const owner : {first.owner, second.owner}) {
+    if (owner != nullptr && owner != &own) return owner;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool RemoteQueue::is_direct(const MemoryRef& memory) const {
+  return memory.owner == &context_ ||
+         IsolatedWorld::get().staging().contains(memory.pointer, 0) ||
+         Runtime::get().host_memory().is_own(memory.pointer);
+}
+
+Status RemoteQueue::send_copy(const void* dst, const void* src, size_t count,
+                              Urgency urgency, Completion* completion,
+                              uint64_t* sequence, Payload payload,
+                              std::shared_ptr<const void> keep) {
+  return send(copy_header(dst, src, count, urgency), payload, completion,
+              sequence, std::move(keep));
+}
+
+Status RemoteQueue::submit_copy(const CopyCommand& command, Payload payload,
+                                Urgency urgency, Completion* completion,
+                                uint64_t* sequence) {
+  if (Context* const peer = find_peer(context_, command.dst, command.src)) {
+    const bool is_between =
+        command.dst.owner == &context_ || command.src.owner == &context_;
+    if (is_between && completion == nullptr) {
+      return copy_between(command, sequence);
+    }
+    if (is_between) {
+      // Sent as a whole, and then a mark for the one who waits.
+      OPENREG_RETURN_IF_ERROR(copy_between(command, sequence));
+      return send_copy(nullptr, nullptr, 0, Urgency::kQueued, completion,
+                       sequence);
+    }
+    return submit_to_peer(*peer, CopyCommand(command), payload, urgency,
+                          completion, sequence);
+  }
+  const bool has_source = command.src.pointer != nullptr;
+  const bool direct_dst = is_direct(command.dst);
+  const bool direct_src = !has_source || is_direct(command.src);
+  if (direct_dst && direct_src) {
+    return send_copy(command.dst.pointer, command.src.pointer, command.count,
+                     urgency, completion, sequence, payload);
+  }
+  if (!direct_dst && !direct_src) {
+    return submit_function(
+        [command] {
+          std::memmove(command.dst.pointer, command.src.pointer, command.count);
+        },
+        completion, sequence);
+  }
+  if (completion == nullptr) return copy_by_host(command, sequence);
+  return direct_dst ? write_waited(command, completion, sequence)
+                    : read_waited(command, completion, sequence);
+}
+
+Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
+                                Completion* completion, uint64_t* sequence) {
+  if (Context* const peer = find_peer(context_, command.dst, {})) {
+    return submit_to_peer(*peer, FillCommand(command), {}, urgency, completion,
+                          sequence);
+  }
+  if (!is_direct(command.dst)) {
+    return submit_function(
+        [command] {
+          std::memset(command.dst.pointer, command.value, command.count);
+        },
+        completion, sequence);
+  }
+  wire::Header header = copy_header(command.dst.pointer, nullptr, command.count,
+                                    urgency);
+  header.kind = wire::Kind::kFill;
+  header.arguments = {reinterpret_cast<uintptr_t>(command.dst.pointer),
+                      command.count, command.value, 0};
+  return send(header, {}, completion, sequence);
+}
+
+Status RemoteQueue::write_waited(const CopyCommand& command,
+                                 Completion* completion, uint64_t* sequence) {
+  const size_t count = command.count;
+  if (count <= kInline) {
+    return send_copy(command.dst.pointer, nullptr, count, Urgency::kCheap,
+                     completion, sequence,
+                     {static_cast<const std::byte*>(command.src.pointer),
+                      count});
+  }
+  const auto staging =
+      std::make_shared<Staging>(std::min(count, kPieces * kPiece));
+  std::array<uint64_t, kPieces> used{};  // the last command of each piece
+  for (size_t offset = 0; offset < count; offset += kPiece) {
+    const size_t piece = std::min(kPiece, count - offset);
+    const size_t place = offset / kPiece % kPieces;
+    if (used[place] != 0) wait(used[place], WaitStyle::kSpin);
+    std::byte* const bytes = at(staging->data(), place * kPiece);
+    std::memcpy(bytes, at(command.src.pointer, offset), piece);
+    const bool is_last = offset + piece == count;
+    OPENREG_RETURN_IF_ERROR(send_copy(at(command.dst.pointer, offset), bytes,
+                                      piece, Urgency::kQueued,
+                                      is_last ? completion : nullptr, sequence,
+                                      {}, staging));
+    used[place] = *sequence;
+  }
+  return {};
+}
+
+Status RemoteQueue::read_waited(const CopyCommand& command,
+                                Completion* completion, uint64_t* sequence) {
+  const size_t count = command.count;
+  if (count <= sizeof(wire::Reply::bytes)) {
+    completion->wants_reply = true;
+    completion->reply = {static_cast<std::byte*>(command.dst.pointer), count};
+    return send_copy(nullptr, command.src.pointer, count, Urgency::kCheap,
+                     completion, sequence);
+  }
+  const auto staging =
+      std::make_shared<Staging>(std::min(count, kPieces * kPiece));
+  std::array<uint64_t, kPieces> numbers{};
+  size_t sent = 0;
+  for (size_t offset = 0; offset < count; offset += kPiece) {
+    // As many pieces as there is room for are on their way.
+    while (sent < count && sent < offset + kPieces * kPiece) {
+      const size_t piece = std::min(kPiece, count - sent);
+      const size_t place = sent / kPiece % kPieces;
+      const bool is_last = sent + piece == count;
+      OPENREG_RETURN_IF_ERROR(
+          send_copy(at(staging->data(), place * kPiece),
+                    at(command.src.pointer, sent), piece, Urgency::kQueued,
+                    is_last ? completion : nullptr, sequence, {}, staging));
+      numbers[place] = *sequence;
+      sent += piece;
+    }
+    const size_t place = offset / kPiece % kPieces;
+    wait(numbers[place], WaitStyle::kSpin);
+    std::memcpy(at(command.dst.pointer, offset),
+                at(staging->data(), place * kPiece),
+                std::min(kPiece, count - offset));
+  }
+  return {};
+}
+
+Status RemoteQueue::copy_by_host(const CopyCommand& command,
+                                 uint64_t* sequence) {
+  const bool to_device = is_direct(command.dst);
+  // One piece is enough: in one stream nothing overlaps.
+  const auto staging =
+      std::make_shared<Staging>(std::min(command.count, kPiece));
+  for (size_t offset = 0; offset < command.count; offset += kPiece) {
+    const size_t piece = std::min(kPiece, command.count - offset);
+    std::byte* const bytes = staging->data();
+    std::byte* const dst = at(command.dst.pointer, offset);
+    std::byte* const src = at(command.src.pointer, offset);
+    if (to_device) {
+      OPENREG_RETURN_IF_ERROR(submit_function(
+          [staging, bytes, src, piece] { std::memcpy(bytes, src, piece); },
+          nullptr, sequence));
+      OPENREG_RETURN_IF_ERROR(send_copy(dst, bytes, piece, Urgency::kQueued,
+                                        nullptr, sequence, {}, staging));
+    } else {
+      OPENREG_RETURN_IF_ERROR(send_copy(bytes, src, piece, Urgency::kQueued,
+                                        nullptr, sequence, {}, staging));
+      OPENREG_RETURN_IF_ERROR(submit_function(
+          [staging, bytes, dst, piece] { std::memcpy(dst, bytes, piece); },
+          nullptr, sequence));
+    }
+  }
+  return {};
+}
+
+Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
+  const std::lock_guard lock(peers_mutex_);
+  std::shared_ptr<Queue>& known = peers_[&peer];
+  if (known == nullptr) known = peer.engine().create_queue(kLeastPriority);
+  if (known == nullptr) {
+    peers_.erase(&peer);
+    return failure(orErrorOutOfMemory, "there are too many streams");
+  }
+  *queue = known;
+  return {};
+}
+
+Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
+                                   Payload payload, Urgency urgency,
+                                   Completion* completion,
+                                   uint64_t* sequence) {
+  std::shared_ptr<Queue> other;
+  OPENREG_RETURN_IF_ERROR(peer_queue(peer, &other));
+  const Fence here{shared_from_this(), submitted()};
+  uint64_t number = 0;
+  // A copy that somebody waits for may take long in here; meanwhile the peer's
+  // memory stays.
+  std::shared_lock<std::shared_mutex> visit;
+  if (completion != nullptr) visit = peer.memory().visit();
+  OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{here}, {},
+                                        Urgency::kQueued, nullptr, &number));
+  OPENREG_RETURN_IF_ERROR(
+      other->submit(std::move(command), payload, urgency, completion, &number));
+  return submit_wait(WaitCommand{Fence{other, number}}, sequence);
+}
+
+Status RemoteQueue::copy_between(const CopyCommand& command,
+                                 uint64_t* sequence) {
+  const bool sends = command.src.owner == &context_;
+  std::shared_ptr<Queue> other;
+  OPENREG_RETURN_IF_ERROR(
+      peer_queue(sends ? *command.dst.owner : *command.src.owner, &other));
+  const auto self = shared_from_this();
+  if (!sends) {
+    uint64_t number = 0;
+    OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{{self, submitted()}}, {},
+                                          Urgency::kQueued, nullptr, &number));
+  }
+  const auto staging =
+      std::make_shared<Staging>(std::min(command.count, kPieces * kPiece));
+  uint64_t last = 0;
+  Status status = copy_pieces(command, staging->data(), sends ? self : other,
+                              sends ? other : self, &last);
+  // Both may still be at it, also if something went wrong in between.
+  keep(submitted(), staging);
+  static_cast<RemoteQueue&>(*other).keep(other->submitted(), staging);
+  OPENREG_RETURN_IF_ERROR(std::move(status));
+  if (sends) return submit_wait(WaitCommand{Fence{other, last}}, sequence);
+  *sequence = last;
+  return {};
+}
+
+Status RemoteQueue::copy_pieces(const CopyCommand& command, std::byte* staging,
+                                const std::shared_ptr<Queue>& from,
+                                const std::shared_ptr<Queue>& to,
+                                uint64_t* last) {
+  std::array<uint64_t, kPieces> emptied{};
+  const auto hold = [](Queue& queue, const std::shared_ptr<Queue>& until,
+                       uint64_t sequence) {
+    uint64_t number = 0;
+    return queue.submit(WaitCommand{{until, sequence}}, {}, Urgency::kQueued,
+                        nullptr, &number);
+  };
+  for (size_t offset = 0; offset < command.count; offset += kPiece) {
+    const size_t count = std::min(kPiece, command.count - offset);
+    const size_t place = offset / kPiece % kPieces;
+    const MemoryRef piece{staging + place * kPiece, nullptr};
+    const MemoryRef dst{at(command.dst.pointer, offset), command.dst.owner};
+    const MemoryRef src{at(command.src.pointer, offset), command.src.owner};
+    if (emptied[place] != 0) {
+      OPENREG_RETURN_IF_ERROR(hold(*from, to, emptied[place]));
+    }
+    uint64_t filled = 0;
+    OPENREG_RETURN_IF_ERROR(from->submit(CopyCommand{piece, src, count}, {},
+                                         Urgency::kQueued, nullptr, &filled));
+    OPENREG_RETURN_IF_ERROR(hold(*to, from, filled));
+    OPENREG_RETURN_IF_ERROR(to->submit(CopyCommand{dst, piece, count}, {},
+                                       Urgency::kQueued, nullptr,
+                                       &emptied[place]));
+    *last = emptied[place];
+  }
+  return {};
+}
+
+}  // namespace openreg

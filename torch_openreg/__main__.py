@@ -1,0 +1,41 @@
+"""``python -m torch_openreg info``: what is installed and how the devices do."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from torch_openreg import info
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_openreg",
+        description="OpenReg, a simulated accelerator for PyTorch.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    show = commands.add_parser(
+        "info", help="print devices, processes, versions and settings"
+    )
+    show.add_argument("--json", action="store_true", help="print JSON")
+    show.add_argument(
+        "--no-start",
+        action="store_true",
+        help="do not begin to use the devices: they have no process then",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 if the devices cannot be used, 2 for bad arguments."""
+    options = _parser().parse_args(arguments)
+    found = info.gather(start=not options.no_start)
+    print(json.dumps(found, indent=2) if options.json else info.render(found))
+    failed = found["error"] is not None or any(
+        device["error"] is not None for device in found["devices"]
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

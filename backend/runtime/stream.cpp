@@ -159,6 +159,12 @@ OpenRegStream getCurrentOpenRegStream(c10::DeviceIndex device) {
       make_stream(device, current_streams[static_cast<size_t>(device)]));
 }
 
+orStream_t current_stream_handle(c10::DeviceIndex device) {
+  const c10::StreamId id = current_streams[static_cast<size_t>(device)];
+  if (C10_LIKELY(id == 0)) return nullptr;
+  return OpenRegStream(make_stream(device, id)).handle();
+}
+
 void setCurrentOpenRegStream(OpenRegStream stream) {
   check_device_index(stream.device_index());
   current_streams[static_cast<size_t>(stream.device_index())] = stream.id();

@@ -65,6 +65,10 @@ getDefaultOpenRegStream(c10::DeviceIndex device = -1);
 TORCH_OPENREG_API OpenRegStream
 getCurrentOpenRegStream(c10::DeviceIndex device = -1);
 
+// The driver's handle of that stream. Requires that the device exists; see
+// OpenRegStream::handle for null.
+orStream_t current_stream_handle(c10::DeviceIndex device);
+
 // Changes it for the stream's device; the current device stays.
 TORCH_OPENREG_API void setCurrentOpenRegStream(OpenRegStream stream);
 

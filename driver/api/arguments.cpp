@@ -138,8 +138,7 @@ Status locate(const void* pointer, size_t count, const char* argument,
     location->type = orMemoryTypeDevice;
     location->memory.owner = owner;
     OPENREG_RETURN_IF_ERROR(require_open(*owner, pointer, argument));
-    const auto block = owner->memory().heap().find(address);
-    if (block && block->contains(address, count)) return {};
+    if (owner->memory().heap().holds(address, count)) return {};
     return failure(orErrorInvalidValue,
                    "%s=%p, %zu bytes, is not inside one live allocation: it is "
                    "%s",

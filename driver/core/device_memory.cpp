@@ -83,8 +83,7 @@ Status DeviceMemory::allocate(size_t size, void** pointer) {
 
 void* DeviceMemory::find_view(const void* pointer, size_t size) const {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  const auto block = heap_->find(address);
-  return block && block->contains(address, size) ? view(pointer) : nullptr;
+  return heap_->holds(address, size) ? view(pointer) : nullptr;
 }
 
 std::shared_lock<std::shared_mutex> DeviceMemory::visit() const {

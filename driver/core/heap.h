@@ -49,13 +49,15 @@ class RecentBlocks {
   // The block that `address` is in, its end not counted; nothing if it is not
   // among them.
   std::optional<Block> find(uintptr_t address) const;
+  // Whether [address, address + size) is known to lie inside one of them.
+  bool holds(uintptr_t address, size_t size) const;
   // Keeps the block of `address`. Not while another thread calls forget().
   void remember(uintptr_t address, const Block& block);
   // To be called before a block goes.
   void forget();
 
  private:
-  struct Slot {
+  struct alignas(32) Slot {
     // Odd while somebody writes. Who reads and sees it change has read nothing.
     std::atomic<uint64_t> version{0};
     std::atomic<uintptr_t> base{0};
@@ -70,6 +72,17 @@ class RecentBlocks {
 
   std::array<Slot, kSlots> slots_;
 };
+
+// Not through find(): this is asked several times for every launch.
+inline bool RecentBlocks::holds(uintptr_t address, size_t size) const {
+  const Slot& slot = slots_[index_of(address)];
+  const uint64_t version = slot.version.load(std::memory_order_acquire);
+  const Block block{slot.base.load(std::memory_order_acquire),
+                    slot.size.load(std::memory_order_acquire)};
+  return version % 2 == 0 &&
+         slot.version.load(std::memory_order_relaxed) == version &&
+         block.contains(address, size);
+}
 
 // Hands out addresses, best fit, and finds the allocation of an address.
 // Freed neighbours become one piece again. Memory of freed blocks is kept for
@@ -101,6 +114,14 @@ class Heap {
   // Finds the live block that `address` is in; the end counts as inside, so
   // that a pointer one past the last byte is known.
   std::optional<Block> find(uintptr_t address) const;
+
+  // Whether [address, address + size) lies inside one live block.
+  bool holds(uintptr_t address, size_t size) const {
+    if (recent_.holds(address, size)) [[likely]]
+      return true;
+    const auto block = find(address);
+    return block && block->contains(address, size);
+  }
 
   // Says what is known of an address. For reports: with `patient` false it
   // gives up after a while instead of waiting for the lock.

@@ -18,15 +18,16 @@ enum class Urgency {
   kWaited,  // as kCheap; the caller waits for it in any case
 };
 
-// Runs commands in the order in which they were submitted. Each has a number,
-// its sequence; the first is 1. Thread-safe.
+// Runs commands in the order in which they were submitted. Each that is queued
+// has a number, its sequence; the first is 1. Thread-safe.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   virtual ~Queue() = default;
 
   // Takes a command (it is moved from only if it is queued) and stores its
-  // number. `completion` may be null; otherwise
-  // it must live until wait(*sequence) has returned. Blocks while too much is
+  // number, or one that is reached already if it was done at once.
+  // `completion` may be null; otherwise it must live until wait(*sequence) has
+  // returned. Blocks while too much is
   // queued. A failure of the command itself goes to the completion, or without
   // one to the context.
   //   orErrorInvalidHandle  the queue was retired or closed

@@ -107,14 +107,7 @@ void* KernelCall::translate_bytes(const void* pointer, size_t bytes) {
 void* KernelCall::find_bytes(const void* pointer, size_t bytes) {
   const DeviceMemory& memory = context_.memory();
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  if (memory.covers(pointer)) {
-    if (!last_block_.contains(address, bytes)) {
-      const auto block = memory.heap().find(address);
-      if (!block || !block->contains(address, bytes)) return nullptr;
-      last_block_ = *block;
-    }
-    return memory.view(pointer);
-  }
+  if (memory.covers(pointer)) return memory.find_view(pointer, bytes);
   Runtime& runtime = Runtime::get();
   if (const auto block = runtime.host_memory().find(pointer)) {
     return block->contains(address, bytes) ? const_cast<void*>(pointer)

@@ -66,9 +66,6 @@ class KernelCall : public orKernelContext {
   const int priority_;
   const std::atomic<bool>& cancelled_;
   Completion* const completion_;
-  // Where it has found its arguments last. Nobody frees a block while a kernel
-  // of its device runs.
-  Block last_block_;
   bool has_place_ = false;
   Status failure_;
   std::vector<Visit> visits_;  // at most one for each peer

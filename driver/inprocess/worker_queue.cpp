@@ -83,19 +83,16 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
     std::copy(payload.begin(), payload.end(), aligned.begin());
     payload = Payload(aligned).first(payload.size());
   }
-  std::unique_lock run_lock(run_mutex_, std::defer_lock);
-  {
-    const std::lock_guard lock(submit_mutex_);
-    if (retired_ || !idle() || !run_lock.try_lock()) return false;
-    if (is_launch && !places_.try_acquire()) return false;
-    *sequence = take_number();
-  }
+  const std::unique_lock run_lock(run_mutex_, std::try_to_lock);
+  // Nothing is running now. What others submit from here on may come after.
+  if (!run_lock.owns_lock() || !idle() || retired_.load()) return false;
+  if (is_launch && !places_.try_acquire()) return false;
+  *sequence = timeline_.value();
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
   const bool tell_now =
       completion == nullptr && context_.config().errors == ErrorMode::kEarly;
   run(command, payload, tell_now ? &own : completion, is_launch);
-  timeline_.advance(*sequence);
   *status = std::move(own.status);
   return true;
 }

@@ -23,7 +23,8 @@ namespace openreg {
 // - a thread that waits for the stream, up to the point it waits for: waking
 //   the worker would take longer than most of the work;
 // - the submitting thread, if the stream is idle and the command is cheap or
-//   the caller waits for it anyway. Such a command never enters the buffer.
+//   the caller waits for it anyway. Such a command never enters the buffer and
+//   takes no number: it is done before anybody could wait for it.
 // While anything is in the buffer, the worker is awake or is being woken: so
 // progress never depends on the other two.
 

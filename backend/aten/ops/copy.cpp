@@ -65,7 +65,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   // Returns when the bytes are there: the memory is pageable.
   OPENREG_CHECK(orMemcpyAsync(bytes, self.const_data_ptr(), self.itemsize(),
                               orMemcpyDeviceToHost,
-                              getCurrentOpenRegStream(device).handle()));
+                              current_stream_handle(device)));
   return to_scalar(self.scalar_type(), bytes);
 }
 

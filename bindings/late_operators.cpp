@@ -15,7 +15,7 @@ namespace {
 
 at::Tensor twice(const at::Tensor& x) { return x * 2; }
 
-at::Tensor& twice_(at::Tensor& x) { return x.mul_(2); }
+at::Tensor& twice_in_place(at::Tensor& x) { return x.mul_(2); }
 
 at::Tensor total(at::TensorList tensors) {
   at::Tensor sum = at::zeros({});
@@ -39,7 +39,7 @@ void register_late_operators() {
     m.def("total(Tensor[] xs) -> Tensor");
     m.def("fail(Tensor x) -> Tensor");
     m.impl("double", c10::DispatchKey::CPU, TORCH_FN(twice));
-    m.impl("double_", c10::DispatchKey::CPU, TORCH_FN(twice_));
+    m.impl("double_", c10::DispatchKey::CPU, TORCH_FN(twice_in_place));
     m.impl("total", c10::DispatchKey::CPU, TORCH_FN(total));
     m.impl("fail", c10::DispatchKey::CPU, TORCH_FN(fail));
     return made;

@@ -13,8 +13,8 @@ namespace {
 // The device that the memory belongs to, -1 if to none.
 int64_t device_of_pointer(uintptr_t address) {
   orPointerAttributes attributes{};
-  OPENREG_CHECK(orPointerGetAttributes(
-      &attributes, reinterpret_cast<const void*>(address)));
+  OPENREG_CHECK(orPointerGetAttributes(&attributes,
+                                       reinterpret_cast<const void*>(address)));
   return attributes.type == orMemoryTypeDevice ? attributes.device : -1;
 }
 

@@ -80,16 +80,16 @@ def _patch_from_dlpack() -> None:
 
     PyTorch believes it, and the tensor's first operator would find out.
     """
-    original = torch._C._from_dlpack  # type: ignore[attr-defined]
+    original = torch._C._from_dlpack
 
     @wraps(original)
     def from_dlpack(*args: Any, **kwargs: Any) -> torch.Tensor:
-        tensor = cast(torch.Tensor, original(*args, **kwargs))
+        tensor = original(*args, **kwargs)
         if tensor.device.type == "openreg" and tensor.numel() > 0:
             _check_memory(tensor)
         return tensor
 
-    torch._C._from_dlpack = from_dlpack  # type: ignore[attr-defined]
+    torch._C._from_dlpack = from_dlpack
 
 
 def _check_memory(tensor: torch.Tensor) -> None:

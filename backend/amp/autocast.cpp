@@ -42,27 +42,27 @@ constexpr auto kKey = c10::DispatchKey::AutocastPrivateUse1;
 // Products of matrices, convolutions, recurrent cells, attention: a chip is
 // much faster at these in 16 bits.
 void add_lower_precision(torch::Library& m) {
-  AT_FORALL_LOWER_PRECISION_FP(OPENREG_LOWER_PRECISION)
-  OPENREG_FORALL_LAYERS(OPENREG_LOWER_PRECISION)
+  AT_FORALL_LOWER_PRECISION_FP(OPENREG_LOWER_PRECISION);
+  OPENREG_FORALL_LAYERS(OPENREG_LOWER_PRECISION);
 }
 
 // Functions that leave the range of 16 bits or lose digits in it, norms and
 // losses.
-void add_fp32(torch::Library& m) { AT_FORALL_FP32(OPENREG_FP32) }
+void add_fp32(torch::Library& m) { AT_FORALL_FP32(OPENREG_FP32); }
 
 // Sums and the like, which have an argument for the type they add in.
 void add_fp32_set_opt_dtype(torch::Library& m) {
-  AT_FORALL_FP32_SET_OPT_DTYPE(OPENREG_FP32_SET_OPT_DTYPE)
+  AT_FORALL_FP32_SET_OPT_DTYPE(OPENREG_FP32_SET_OPT_DTYPE);
 }
 
 // The same where another overload has that argument.
 void add_fp32_append_dtype(torch::Library& m) {
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(
-      KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+      KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE);
 }
 
 // Operators that want all their arguments in one type: the widest.
-void add_promote(torch::Library& m) { AT_FORALL_PROMOTE(OPENREG_PROMOTE) }
+void add_promote(torch::Library& m) { AT_FORALL_PROMOTE(OPENREG_PROMOTE); }
 
 #undef OPENREG_FORALL_LAYERS
 #undef OPENREG_LOWER_PRECISION

@@ -18,8 +18,8 @@ const c10::KernelFunction* find_kernel(const c10::OperatorHandle& op,
 bool is_in_python(const c10::KernelFunction& kernel) {
   const c10::OperatorKernel* const functor = functor_of(kernel);
   return functor != nullptr &&
-         std::string_view(typeid(*functor).name())
-                 .find("PythonKernelHolder") != std::string_view::npos;
+         std::string_view(typeid(*functor).name()).find("PythonKernelHolder") !=
+             std::string_view::npos;
 }
 
 template <auto Boxed, auto Functor>

@@ -26,7 +26,12 @@ __all__ = [
 class _TensorType(type):
     """The class of these classes: what they make, and what is an instance."""
 
-    dtype: torch.dtype
+    _dtype: torch.dtype
+
+    @property
+    def dtype(cls) -> torch.dtype:
+        """The dtype of the tensors."""
+        return cls._dtype
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Make a tensor of sizes, of a sequence, or of another tensor or storage."""
@@ -48,11 +53,8 @@ class _TensorType(type):
 
 def _make(dtype: torch.dtype, name: str) -> _TensorType:
     # PyTorch takes the whole name of a type that is given to `Tensor.type`.
-    return _TensorType(
-        f"torch.openreg.{name}",
-        (),
-        {"dtype": dtype, "is_cuda": False, "is_sparse": False, "layout": torch.strided},
-    )
+    doc = f"Dense tensors of {dtype} on the device."
+    return _TensorType(f"torch.openreg.{name}", (), {"_dtype": dtype, "__doc__": doc})
 
 
 BFloat16Tensor = _make(torch.bfloat16, "BFloat16Tensor")

@@ -22,6 +22,8 @@ void fill(py::module_& module) {
   bind_mem_pool(module);
   bind_history(module);
   bind_snapshot(module);
+  bind_late_operators(module);
+  bind_tensor(module);
 }
 
 }  // namespace

@@ -24,9 +24,11 @@ void bind_engine(py::module_& module);
 void bind_stream(py::module_& module);
 void bind_random(py::module_& module);
 void bind_memory(py::module_& module);
+void bind_late_operators(py::module_& module);
 void bind_mem_pool(py::module_& module);
 void bind_history(py::module_& module);
 void bind_snapshot(py::module_& module);
+void bind_tensor(py::module_& module);
 
 // Python's number of a device. Throws c10::Error if no device can have it.
 c10::DeviceIndex to_index(int64_t device);

@@ -36,6 +36,72 @@ def _patch_dlpack_device() -> None:
     torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
 
 
+def _patch_dlpack() -> None:
+    """Let ``Tensor.__dlpack__`` order the consumer's stream after the producer's.
+
+    PyTorch does so for CUDA alone. The numbers mean what they mean there: nothing and
+    1 are the default stream, -1 asks for no order, others are handles of the driver.
+    """
+    original = torch.Tensor.__dlpack__
+
+    @wraps(original)
+    def __dlpack__(  # noqa: N807
+        self: torch.Tensor, *, stream: Any = -1, **options: Any
+    ) -> Any:
+        if self.device.type != "openreg" or has_torch_function_unary(self):
+            return original(self, stream=stream, **options)
+        capsule = original(self, stream=stream, **options)
+        if stream != -1:
+            _order_consumer(self.device, stream)
+        return capsule
+
+    torch.Tensor.__dlpack__ = __dlpack__  # type: ignore[method-assign]
+
+
+def _order_consumer(device: torch.device, stream: int | None) -> None:
+    """Let the stream with this number wait for the device's current one."""
+    from torch_openreg.openreg import streams
+
+    if stream == 2:
+        raise BufferError("per-thread default stream is not supported.")
+    if stream == 0:
+        raise AssertionError("unsupported stream on openreg: 0.")
+    if stream is None or stream == 1:
+        consumer: torch.Stream = streams.default_stream(device)
+    else:
+        consumer = streams.ExternalStream(stream, device)
+    producer = streams.current_stream(device)
+    if consumer != producer:
+        consumer.wait_stream(producer)
+
+
+def _patch_from_dlpack() -> None:
+    """Let a capsule in only if its memory is on the device that it names.
+
+    PyTorch believes it, and the tensor's first operator would find out.
+    """
+    original = torch._C._from_dlpack
+
+    @wraps(original)
+    def from_dlpack(*args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = original(*args, **kwargs)
+        if tensor.device.type == "openreg" and tensor.numel() > 0:
+            _check_memory(tensor)
+        return tensor
+
+    torch._C._from_dlpack = from_dlpack
+
+
+def _check_memory(tensor: torch.Tensor) -> None:
+    """Raise BufferError if the tensor's memory is not on its device."""
+    owner = _C._device_of_pointer(tensor.data_ptr())
+    if owner != tensor.device.index:
+        where = f"on openreg:{owner}" if owner >= 0 else "on none"
+        raise BufferError(
+            f"The DLPack capsule names {tensor.device}, and its memory is {where}."
+        )
+
+
 def _patch_is_shared() -> None:
     """Let ``is_shared`` of a device storage say what CUDA's says: always true.
 
@@ -154,6 +220,8 @@ def _waiting(setter: Callable[..., _T]) -> Callable[..., _T]:
 def apply() -> None:
     """Apply every patch. Call it once."""
     _patch_dlpack_device()
+    _patch_dlpack()
+    _patch_from_dlpack()
     _patch_is_shared()
     _patch_byteswap()
     _patch_element_functions()

@@ -13,7 +13,15 @@ _NAME = "openreg"
 # The libraries are built for the C++ interface of this version, the one that
 # pyproject.toml asks for. With another one, loading them could end the process.
 _TORCH_VERSION = "2.13.0"
-_SUBMODULES = ("amp", "engine", "memory", "random", "storage", "streams")
+_SUBMODULES = (
+    "amp",
+    "engine",
+    "memory",
+    "random",
+    "storage",
+    "streams",
+    "tensor_types",
+)
 
 _registered = False
 

@@ -4,6 +4,7 @@
 
 #include "backend/first_use.h"
 #include "backend/runtime/device_allocator.h"
+#include "backend/runtime/storage.h"
 
 namespace torch_openreg {
 
@@ -12,7 +13,7 @@ at::Tensor new_tensor(c10::DeviceIndex device, at::ScalarType dtype,
   register_on_first_use();
   OpenRegDeviceAllocator& allocator = OpenRegDeviceAllocator::get();
   return at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::Storage(c10::make_intrusive<OpenRegStorageImpl>(
           c10::StorageImpl::use_byte_size_t(), bytes,
           allocator.allocate_on(device, bytes), &allocator,
           /*resizable=*/true)),

@@ -18,6 +18,7 @@ OPERATORS_PAGE = ROOT / "docs" / "operators.md"
 TROUBLE_PAGE = ROOT / "docs" / "troubleshooting.md"
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 ECOSYSTEM_PAGE = ROOT / "docs" / "ecosystem.md"
+PRECISION_PAGE = ROOT / "docs" / "mixed_precision.md"
 CONTEXT_H = Path(torch.__file__).parent / "include" / "ATen" / "Context.h"
 
 
@@ -149,6 +150,11 @@ def test_the_programs_of_the_page_of_operators_print_what_it_shows():
     assert len(programs) == len(outputs) >= 4
     for program, output in zip(programs, outputs, strict=True):
         assert output_of(program) == output
+
+
+def test_the_program_of_the_page_of_mixed_precision_prints_what_it_shows():
+    (program,), (output,) = (blocks(PRECISION_PAGE, x) for x in ("python", "text"))
+    assert output_of(program) == output
 
 
 def test_every_form_of_registration_has_a_file_and_a_test():

@@ -18,6 +18,7 @@ from torch_openreg.openreg import (  # noqa: F401
     random,
     storage,
     streams,
+    tensor_types,
 )
 from torch_openreg.openreg._lazy import (  # noqa: F401
     _is_in_bad_fork,
@@ -120,25 +121,47 @@ from torch_openreg.openreg.streams import (  # noqa: F401
     set_stream,
     stream,
 )
+from torch_openreg.openreg.tensor_types import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
 
 __all__ = [
     "AcceleratorError",
     "BFloat16Storage",
+    "BFloat16Tensor",
     "BoolStorage",
+    "BoolTensor",
     "ByteStorage",
+    "ByteTensor",
     "CharStorage",
+    "CharTensor",
     "ComplexDoubleStorage",
     "ComplexFloatStorage",
     "DoubleStorage",
+    "DoubleTensor",
     "Event",
     "ExternalStream",
     "FloatStorage",
+    "FloatTensor",
     "HalfStorage",
+    "HalfTensor",
     "IntStorage",
+    "IntTensor",
     "LongStorage",
+    "LongTensor",
     "MemPool",
     "OutOfMemoryError",
     "ShortStorage",
+    "ShortTensor",
     "Stream",
     "StreamContext",
     "amp",
@@ -209,6 +232,7 @@ __all__ = [
     "streams",
     "strict",
     "synchronize",
+    "tensor_types",
     "use_mem_pool",
 ]
 

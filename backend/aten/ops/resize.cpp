@@ -7,16 +7,17 @@
 
 #include "backend/aten/new_tensor.h"
 #include "backend/runtime/device_allocator.h"
+#include "backend/runtime/storage.h"
 
 namespace torch_openreg {
 
 namespace {
 
 c10::Storage new_storage(const at::Tensor& tensor) {
-  return c10::make_intrusive<c10::StorageImpl>(
+  return c10::Storage(c10::make_intrusive<OpenRegStorageImpl>(
       c10::StorageImpl::use_byte_size_t(), 0,
       c10::DataPtr(nullptr, tensor.device()), &OpenRegDeviceAllocator::get(),
-      /*resizable=*/true);
+      /*resizable=*/true));
 }
 
 // Makes the storage large enough for what the tensor's metadata says.

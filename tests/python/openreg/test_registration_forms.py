@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import torch_openreg
 from driver import Gate
 
 DEVICE = "openreg"
@@ -264,16 +265,11 @@ def test_custom_sub_is_refused_in_strict_mode_and_sub_is_not():
 
 @pytest.mark.usefixtures("_no_report")
 def test_an_operator_that_comes_later_reaches_the_global_fallback():
-    library = torch.library.Library("registered_later", "DEF")
-    library.define("plus_one(Tensor x) -> Tensor")
-    library.impl("plus_one", lambda x: x + 1, "CPU")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            y = torch.ops.registered_later.plus_one(numbers().to(DEVICE))
-        assert_same(y, numbers() + 1)
-        (use,) = torch.openreg.fallback_report()
-        assert use.operator == "registered_later::plus_one"
-        assert use.reason == "the operator was registered after the backend"
-    finally:
-        library._destroy()
+    torch_openreg._C._register_late_operators()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = torch.ops.openreg_late.double(numbers().to(DEVICE))
+    assert_same(y, numbers() * 2)
+    (use,) = torch.openreg.fallback_report()
+    assert use.operator == "openreg_late::double"
+    assert use.reason == "the operator was registered after the backend"

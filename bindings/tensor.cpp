@@ -1,0 +1,35 @@
+// Tensors: what lies behind them.
+#include <ATen/core/Tensor.h>
+
+#include "backend/runtime/check.h"
+#include "backend/runtime/storage.h"
+#include "bindings/module.h"
+#include "openreg/memory.h"
+
+namespace torch_openreg::bindings {
+
+namespace {
+
+// The device that the memory belongs to, -1 if to none.
+int64_t device_of_pointer(uintptr_t address) {
+  orPointerAttributes attributes{};
+  OPENREG_CHECK(orPointerGetAttributes(
+      &attributes, reinterpret_cast<const void*>(address)));
+  return attributes.type == orMemoryTypeDevice ? attributes.device : -1;
+}
+
+}  // namespace
+
+void bind_tensor(py::module_& module) {
+  module.def("_device_of_pointer", wrap_pybind_function(device_of_pointer));
+  module.def("_get_storage_format",
+             wrap_pybind_function([](const at::Tensor& tensor) {
+               return to_openreg_storage(tensor.storage()).format();
+             }));
+  module.def("_set_storage_format",
+             wrap_pybind_function([](const at::Tensor& tensor, int64_t format) {
+               to_openreg_storage(tensor.storage()).set_format(format);
+             }));
+}
+
+}  // namespace torch_openreg::bindings

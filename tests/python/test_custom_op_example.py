@@ -1,6 +1,7 @@
 """The example of an operator in a package of its own: built, installed, used."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -133,3 +134,10 @@ def test_bad_arguments_are_refused_at_the_call(installed):
         refused(x, x.to("openreg:1"), "x is on openreg:0 and gate on openreg:1")
         """,
     )
+
+
+def test_the_code_of_its_readme_works(installed):
+    (code,) = re.findall(
+        r"^```py\n(.*?)^```", (EXAMPLE / "README.md").read_text(), re.M | re.S
+    )
+    use(installed, code)

@@ -242,7 +242,7 @@ def test_the_table_of_libraries_has_the_versions_that_are_tested():
         assert pins[library.lower()] == version
         module = library.lower().replace("-", "_")
         assert re.search(rf"\b{module}\b", (ROOT / test).read_text()), library
-    others = {"test_plot.py", "test_vision_models.py"}
+    others = {"test_page.py", "test_plot.py", "test_vision_models.py"}
     tested = {Path(test).name for _, _, test in rows} | others
     assert tested == {p.name for p in (ROOT / "tests" / "ecosystem").glob("test_*.py")}
 

@@ -1,12 +1,18 @@
 """The pytest plugin, in sessions of pytest of their own."""
 
 import os
+import re
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
+import pytest_openreg
+
 pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -245,3 +251,28 @@ def test_this_session_has_the_plugin_and_no_option(pytestconfig):
     assert pytestconfig.pluginmanager.hasplugin("openreg")
     assert "pytest_openreg" in sys.modules
     assert pytestconfig.getoption("--openreg-devices") is None
+
+
+def test_the_range_of_devices_is_the_drivers():
+    header = (ROOT / "driver" / "core" / "config.h").read_text()
+    (most,) = re.findall(r"kMaxDevices = (\d+);", header)
+    assert int(most) == pytest_openreg._MAX_DEVICES
+
+
+def test_the_code_of_the_page_of_testing_passes(session):
+    """The page leaves out what is tested; it stands here."""
+    page = (ROOT / "docs" / "testing.md").read_text()
+    codes = re.findall(r"^```py\n(.*?)^```", page, re.M | re.S)
+    assert len(codes) == 3
+    tested = """
+def normalize(x):
+    return (x - x.mean(0)) / x.std(0)
+
+def make(device):
+    return torch.nn.Linear(3, 2).to(device), torch.ones(4, 3, device=device)
+
+def step(model, batch):
+    model(batch).sum().backward()
+"""
+    done = session(codes[0] + tested + "".join(codes[1:]), "--openreg-devices=2")
+    done.assert_outcomes(passed=5)

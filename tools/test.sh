@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests: the driver's and the launch record's under each build preset, the
-# backend's under `dev`, then those of the Python package, the site of the
-# documentation, and the tests with other libraries. With --all also what
+# backend's under `dev`, then those of the Python package, and builds the site of the
+# documentation. Tests that use devices run on both drivers, those of Python that take
+# long on one of them. With --all also the tests with other libraries and what
 # takes long: all of PyTorch's databases, a soak of the stream and event tests and
 # the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
@@ -19,6 +20,7 @@ case "${1-}" in
 esac
 
 readonly PRESETS=(dev asan tsan ubsan)
+readonly DRIVERS=(inprocess isolated)
 
 for preset in "${PRESETS[@]}"; do
   stage "$preset: configure" configure "$preset"
@@ -27,11 +29,14 @@ for preset in "${PRESETS[@]}"; do
 done
 
 stage "python: install" tools/install.sh
-stage "python: test" python -m pytest
+for driver in "${DRIVERS[@]}"; do
+  stage "python: test, $driver" env OPENREG_DRIVER="$driver" \
+    python -m pytest $($all || echo --shared)
+done
 tools/docs.sh
-tools/test_ecosystem.sh
 
 if $all; then
+  tools/test_ecosystem.sh
   stage "python: coverage" \
     python -m tests.coverage run --report docs/coverage.md
   for preset in dev tsan; do

@@ -127,9 +127,6 @@ void bind_device(py::module_& module) {
   module.def("_synchronize", wrap_pybind_function_no_gil([](int64_t device) {
                synchronize_device(to_index(device));
              }));
-  module.def("_reset_device", wrap_pybind_function_no_gil([](int64_t device) {
-               reset_device(to_index(device));
-             }));
   bind_properties(module);
   module.def("_get_device_properties", wrap_pybind_function([](int64_t device) {
                return device_properties(to_index(device));

@@ -70,7 +70,7 @@ def _hints(environment: Iterable[str]) -> list[str]:
     for name in sorted(environment):
         if not name.startswith("OPENREG_") or name in VARIABLES:
             continue
-        close = difflib.get_close_matches(name, VARIABLES, n=1)
+        close = difflib.get_close_matches(name, VARIABLES, n=1, cutoff=0.8)
         meant = f"; is {close[0]} meant?" if close else ""
         hints.append(f"{name} is set, and means nothing{meant}")
     return hints

@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "backend/executor/attach.h"
 #include "backend/executor/copy_kernel.h"
@@ -67,7 +68,13 @@ OPENREG_KERNEL(attach) {
   return guarded(ctx, [&] { return attach(ctx); });
 }
 
-OPENREG_KERNEL(run_operator) { return with_record(ctx, run_operator); }
+OPENREG_KERNEL(run_operator) {
+  return with_record(ctx, [](orKernelContext* context, record::Reader& reader) {
+    const std::string_view name = reader.name();
+    orKernelNote(context, name.data(), name.size());
+    return run_operator(context, reader);
+  });
+}
 
 OPENREG_KERNEL(fetch_outputs) { return with_record(ctx, fetch_outputs); }
 

@@ -83,16 +83,7 @@ class OpenRegDeviceAllocator::Impl {
   template <typename Function>
   void for_each_cache(Function function) {
     state().parking.drain();
-    for (const auto& cache : state().caches) function(*cache.load());
-  }
-
-  void forget(c10::DeviceIndex device) {
-    State* const all = state_.load(std::memory_order_acquire);
-    if (all == nullptr) return;
-    all->parking.drain();
-    std::atomic<DeviceCache*>& slot = all->caches[static_cast<size_t>(device)];
-    // Leaked: what was allocated before knows it for ever.
-    slot.store(slot.load()->next_life().release());
+    for (const auto& cache : state().caches) function(*cache);
   }
 
   // Does not begin anything: the end of a memory pool comes here, maybe in a
@@ -101,7 +92,7 @@ class OpenRegDeviceAllocator::Impl {
     State* const all = state_.load(std::memory_order_acquire);
     if (all == nullptr) return;
     all->parking.drain();
-    for (const auto& cache : all->caches) cache.load()->empty(pool);
+    for (const auto& cache : all->caches) cache->empty(pool);
   }
 
   memory::HistorySettings history;
@@ -110,15 +101,11 @@ class OpenRegDeviceAllocator::Impl {
   struct State {
     explicit State(const memory::HistorySettings& history) {
       for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
-        caches[static_cast<size_t>(i)] = new DeviceCache(i, history);
+        caches.push_back(std::make_unique<DeviceCache>(i, history));
       }
     }
-    ~State() {
-      for (const auto& cache : caches) delete cache.load();
-    }
     DeviceCache& cache(c10::DeviceIndex device) {
-      return *caches[static_cast<size_t>(device)].load(
-          std::memory_order_acquire);
+      return *caches[static_cast<size_t>(device)];
     }
     void release(Block* block) noexcept {
       block->parked.store(false, std::memory_order_relaxed);
@@ -126,9 +113,7 @@ class OpenRegDeviceAllocator::Impl {
       block->segment->cache->release(block);
     }
 
-    // One a device, of its life of the moment.
-    std::vector<std::atomic<DeviceCache*>> caches{
-        static_cast<size_t>(device_count())};
+    std::vector<std::unique_ptr<DeviceCache>> caches;  // one a device
     memory::LiveBlocks live;
     memory::Parking parking{[this](Block* block) { release(block); }};
   };
@@ -277,10 +262,6 @@ std::pair<size_t, size_t> OpenRegDeviceAllocator::getMemoryInfo(
   std::pair<size_t, size_t> info;
   OPENREG_CHECK(orMemGetInfo(&info.first, &info.second));
   return info;
-}
-
-void OpenRegDeviceAllocator::forget_device(c10::DeviceIndex device) {
-  impl_->forget(device);
 }
 
 void OpenRegDeviceAllocator::set_memory_fraction(double fraction,

@@ -54,9 +54,6 @@ class TORCH_OPENREG_API OpenRegDeviceAllocator final
   // have unused segments. Memory pools (mem_pool.h) keep theirs while they
   // live; their memory is given back, live or not, by their own id.
   void emptyCache(c10::MempoolId_t pool = {0, 0}) override;
-  // Forgets the memory of a device that was reset (reset.h does it). Blocks of
-  // before are still to be freed; nobody gets them again.
-  void forget_device(c10::DeviceIndex device);
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;

@@ -167,6 +167,4 @@ size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
   return reply_size;
 }
 
-void forget_executor(c10::DeviceIndex device) { executor_of(device).forget(); }
-
 }  // namespace torch_openreg

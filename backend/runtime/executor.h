@@ -51,7 +51,4 @@ size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
                        const OpenRegStream& stream, void* reply,
                        size_t reply_capacity);
 
-// `device` was reset: the executor is loaded again at its next use.
-void forget_executor(c10::DeviceIndex device);
-
 }  // namespace torch_openreg

@@ -41,7 +41,6 @@ OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
 
 void OpenRegGeneratorImpl::drop_engine() noexcept {
   if (!last_.has_value()) return;
-  if (life_ != device_life(last_->device_index())) return;
   try {
     launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, /*cheap=*/true);
   } catch (const std::exception&) {
@@ -96,10 +95,6 @@ void OpenRegGeneratorImpl::fetch_state() const {
   host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
 }
 
-bool OpenRegGeneratorImpl::is_engine_ahead() const {
-  return is_sent_ && life_ == device_life(last_->device_index());
-}
-
 c10::intrusive_ptr<c10::TensorImpl> OpenRegGeneratorImpl::get_state() const {
   if (is_behind()) fetch_state();
   return host_.unsafeGetGeneratorImpl()->get_state();
@@ -131,7 +126,7 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
     drawn.block(stream);
     return;
   }
-  if (is_engine_ahead()) {
+  if (is_sent_) {
     fetch_state();
     is_sent_ = false;
     is_seeded_ = false;

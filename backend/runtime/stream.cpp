@@ -179,10 +179,4 @@ void setCurrentOpenRegStream(OpenRegStream stream) {
   current_streams[static_cast<size_t>(stream.device_index())] = stream.id();
 }
 
-void forget_streams(c10::DeviceIndex device) noexcept {
-  for (int level = 0; level < kMaxLevels; ++level) {
-    pool(device, level).forget();
-  }
-}
-
 }  // namespace torch_openreg

@@ -79,6 +79,22 @@ Status read_driver(Driver* driver) {
   return {};
 }
 
+Status read_heartbeat_limit(std::chrono::milliseconds* limit) {
+  const char* const name = "OPENREG_HEARTBEAT_LIMIT";
+  const char* const value = get_variable(name);
+  if (value == nullptr) return {};
+  char* end = nullptr;
+  errno = 0;
+  const long number = std::strtol(value, &end, 10);
+  if (errno != 0 || end == value || *end != '\0' ||
+      (number != 0 && (number < 200 || number > 3'600'000))) {
+    return bad_value(name, value,
+                     "milliseconds from 200 to 3600000, or 0 for no limit");
+  }
+  *limit = std::chrono::milliseconds(number);
+  return {};
+}
+
 Status read_memory(int devices, size_t* memory) {
   const char* const name = "OPENREG_MEMORY";
   const char* const expected =
@@ -155,6 +171,7 @@ Status read_config(Config* config) {
   OPENREG_RETURN_IF_ERROR(read_errors(&config->errors));
   OPENREG_RETURN_IF_ERROR(
       read_flag("OPENREG_LAUNCH_BLOCKING", &config->launch_blocking));
+  OPENREG_RETURN_IF_ERROR(read_heartbeat_limit(&config->heartbeat_limit));
   return read_flag("OPENREG_FAULT_HANDLER", &config->fault_handler);
 }
 

@@ -2,6 +2,7 @@
 // docs/driver.md.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 #include "core/status.h"
@@ -30,6 +31,8 @@ struct Config {
   size_t address_share = 0;      // address space that one device may take
   ErrorMode errors = ErrorMode::kEarly;
   bool launch_blocking = false;
+  // How long a device process may be silent; 0: for ever.
+  std::chrono::milliseconds heartbeat_limit{1000};
   bool fault_handler = true;
 };
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/activity.h"
 #include "inprocess/loaded_module.h"
 
 namespace openreg {
@@ -32,6 +33,10 @@ struct KernelCall::Entry {
     self(context).leave_place();
   }
   static void end_wait(orKernelContext* context) { self(context).take_place(); }
+  static void note(orKernelContext* /*context*/, const char* what,
+                   size_t size) {
+    if (current_activity != nullptr) current_activity->set({what, size});
+  }
 };
 
 constexpr orKernelInterface KernelCall::kInterface = {
@@ -42,6 +47,7 @@ constexpr orKernelInterface KernelCall::kInterface = {
     .isCancelled = Entry::is_cancelled,
     .beginWait = Entry::begin_wait,
     .endWait = Entry::end_wait,
+    .note = Entry::note,
 };
 
 KernelCall::KernelCall(Context& device_context, ExecutionPlaces& places,
@@ -66,6 +72,7 @@ void KernelCall::leave_place() {
 }
 
 orError_t KernelCall::call_code(const Kernel& kernel) {
+  if (current_activity != nullptr) current_activity->set(kernel.name());
   try {
     return static_cast<const LoadedKernel&>(kernel).run(*this);
   } catch (const std::exception& error) {

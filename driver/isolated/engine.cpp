@@ -73,7 +73,7 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<RemoteQueue> make_queue(std::shared_ptr<Channel> channel);
   std::shared_ptr<Channel> channel();
   // The device process has ended by itself.
-  void on_death(const std::string& reason);
+  void on_death(pid_t pid, const std::string& reason);
   // Nothing can be asked of the device any more; `why` is what callers are told.
   void lose(const Status& why);
 
@@ -113,13 +113,18 @@ Status IsolatedEngine::open() {
 
 void IsolatedEngine::start_process() {
   const HostMemory& host = Runtime::get().host_memory();
+  const auto life = channel();
+  if (life == nullptr) return;  // closed meanwhile
   const wire::Start start = make_start(context_, host, control_->index());
   StartOptions options;
   options.device = context_.device();
-  options.fds = {channel()->fd(), IsolatedWorld::get().fences().fd(),
+  options.fds = {life->fd(), IsolatedWorld::get().fences().fd(),
                  host.shared_arena().fd(), IsolatedWorld::get().staging().fd()};
   options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
-  options.on_death = [this](const std::string& reason) { on_death(reason); };
+  options.heartbeat_limit = context_.config().heartbeat_limit;
+  options.on_death = [this](pid_t pid, const std::string& reason) {
+    on_death(pid, reason);
+  };
   Status status;
   {
     const std::lock_guard lock(process_mutex_);
@@ -132,9 +137,15 @@ void IsolatedEngine::start_process() {
   if (!status.ok()) lose(status);
 }
 
-void IsolatedEngine::on_death(const std::string& reason) {
-  lose(failure(orErrorDeviceLost, "device %d is lost: the device process %s",
-               context_.device(), reason.c_str()));
+void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
+  const auto from = channel();
+  const std::string last =
+      from != nullptr ? from->control().activity.get() : std::string();
+  lose(failure(orErrorDeviceLost,
+               "device %d is lost: the device process %d %s%s%s",
+               context_.device(), pid, reason.c_str(),
+               last.empty() ? "" : "; the last that it began was ",
+               last.c_str()));
 }
 
 void IsolatedEngine::lose(const Status& why) {

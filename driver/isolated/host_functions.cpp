@@ -30,6 +30,9 @@ void HostFunctions::stop() {
   stopped_.store(true, std::memory_order_release);
   // The device asks for no more, so the number is free to say "all".
   slot_.host_requested.advance(UINT64_MAX);
+  std::deque<std::function<void()>> dropped;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(functions_);
 }
 
 void HostFunctions::join() {

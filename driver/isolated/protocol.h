@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/activity.h"
 #include "core/counters.h"
 #include "core/timeline.h"
 
@@ -144,8 +145,8 @@ struct Control {
 
   alignas(64) Counters counters;
 
-  // The name of the kernel that was started last.
-  alignas(64) std::array<char, 128> last_kernel;
+  // The kernel that was started last.
+  alignas(64) Activity activity;
 };
 
 using StampWord = std::atomic<int64_t>;

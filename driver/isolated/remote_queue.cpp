@@ -242,8 +242,9 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
       *sequence = number;
       if (keep != nullptr) keep_until(number, std::move(keep));
       if (!channel_->push(header, payload, &end)) {
-        status = failure(orErrorDeviceLost, "device %d is gone",
-                         context_.device());
+        // Its death was reported before the ring was closed.
+        status = context_.failures().sticky();
+        if (status.ok()) status = being_reset(context_.device());
       }
     }
   }
@@ -342,10 +343,13 @@ bool RemoteQueue::join_until(
 }
 
 void RemoteQueue::lose(const Status& why) {
+  decltype(kept_) kept;  // goes after the lock
   const std::lock_guard lock(submit_mutex_);
   if (!lost_.ok()) return;
   lost_ = why;
   retired_ = true;
+  // What was kept for the device, memory that all devices share among it.
+  kept.swap(kept_);
   host_functions_.stop();
   timeline_.advance(submitted());
 }

@@ -42,6 +42,7 @@ typedef struct orKernelInterface {
   int (*isCancelled)(orKernelContext* ctx);
   void (*beginWait)(orKernelContext* ctx);
   void (*endWait)(orKernelContext* ctx);
+  void (*note)(orKernelContext* ctx, const char* what, size_t size);
 } orKernelInterface;
 
 struct orKernelContext {
@@ -130,6 +131,14 @@ static inline void orKernelBeginWait(orKernelContext* ctx) {
 }
 static inline void orKernelEndWait(orKernelContext* ctx) {
   ctx->interface->endWait(ctx);
+}
+
+/* Says what the kernel is about to do, in a few words of `size` bytes: a device
+ * that dies meanwhile is reported with it. Costs nanoseconds. */
+static inline void orKernelNote(orKernelContext* ctx, const char* what,
+                                size_t size) {
+  if (ctx->interface->structSize <= offsetof(orKernelInterface, note)) return;
+  ctx->interface->note(ctx, what, size);
 }
 
 OPENREG_END_DECLS

@@ -37,7 +37,7 @@ class LiveDevice {
     options.fds = {life_.fd(), fences_.fd(), pinned_.fd(), staging_.fd()};
     const wire::Start start = make_start();
     options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
-    options.on_death = [](const std::string& reason) {
+    options.on_death = [](pid_t /*pid*/, const std::string& reason) {
       ADD_FAILURE() << "the device process " << reason;
     };
     EXPECT_TRUE(DeviceProcess::start(std::move(options), &process_).ok());
@@ -129,7 +129,7 @@ TEST(LiveDeviceTest, ADeviceOfAnotherVersionDoesNotStart) {
   options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
   std::atomic<uint32_t> dead{0};
   std::string why;
-  options.on_death = [&](const std::string& reason) {
+  options.on_death = [&](pid_t /*pid*/, const std::string& reason) {
     why = reason;
     dead.store(1);
     dead.notify_all();

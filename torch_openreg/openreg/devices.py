@@ -217,15 +217,3 @@ def synchronize(device: Device = None) -> None:
     """
     _lazy_init()
     _C._synchronize(_get_device_index(device, optional=True))
-
-
-def reset_device(device: Device = None) -> None:
-    """End everything on ``device`` and start it afresh, also if it is lost.
-
-    Its memory, its work and its events are gone: every use of a tensor of before
-    raises torch.AcceleratorError, only letting go of it is quiet. Streams can be
-    used on; generators go back to the state they were seeded with or set to.
-    No other thread may use the device meanwhile; other devices don't notice.
-    """
-    _lazy_init()
-    _C._reset_device(_get_device_index(device, optional=True))

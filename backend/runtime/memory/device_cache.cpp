@@ -30,14 +30,6 @@ DeviceCache::DeviceCache(c10::DeviceIndex device,
                          const HistorySettings& history)
     : device_(device), history_(history) {}
 
-std::unique_ptr<DeviceCache> DeviceCache::next_life() {
-  auto next = std::make_unique<DeviceCache>(device_, history_);
-  next->fraction_ = fraction();
-  const std::lock_guard lock(mutex_);
-  next->trace_ = std::move(trace_);
-  return next;
-}
-
 PoolPair& DeviceCache::pair_of(const OpenRegMemPool* pool) {
   if (C10_LIKELY(pool == nullptr)) return default_;
   const auto found = pools_.find(pool->id());

@@ -33,10 +33,6 @@ class DeviceCache {
   DeviceCache(const DeviceCache&) = delete;
   DeviceCache& operator=(const DeviceCache&) = delete;
 
-  // A cache for the time after a reset of the device, with the same settings
-  // and history. This one's blocks may still be released.
-  std::unique_ptr<DeviceCache> next_life();
-
   // A block of at least `requested` bytes for work on `stream`, from `pool` if
   // it is not null. Waits only if there is no memory left. Throws
   // c10::OutOfMemoryError, and c10::AcceleratorError for an earlier failure of

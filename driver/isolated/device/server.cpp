@@ -97,6 +97,7 @@ bool Server::open(const StartUp& start_up) {
   }
   auto& control = *reinterpret_cast<wire::Control*>(life_.data());
   current_counters = &control.counters;
+  current_activity = &control.activity;
   if (!context_.memory()
            .open_view(start_.memory_base, start_.memory_size,
                       start_.memory_limit)

@@ -44,15 +44,15 @@ struct StartOptions {
   std::vector<int> fds;
   // Any bytes, at most 64 KiB; the device finds them in StartUp::block.
   std::string block;
-  // Called once if the process ends without having been told to by end() or by
-  // the destructor; `reason` goes on from "the device process", such as
+  // Called once if process `pid` ends without having been told to by end() or
+  // by the destructor; `reason` goes on from "the device process", such as
   //   "was killed by signal 9 (SIGKILL)"
   //   "exited with code 3"
   //   "has not answered for 1000 ms"
   //   "has ended for an unknown reason"
   // On the thread that watches all devices: it must not block, and must not
   // destroy this object or start another. May run before start() has returned.
-  std::function<void(const std::string& reason)> on_death;
+  std::function<void(pid_t pid, const std::string& reason)> on_death;
   // How long the process may give no sign of life before it is killed and
   // reported (Note [Signs of life]); 0: for ever. Ten times as long if it only
   // waits for a processor or a disk; for ever while a debugger holds it.

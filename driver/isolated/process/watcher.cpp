@@ -209,7 +209,7 @@ void Watcher::tell_deaths(Lock& lock) {
   }
   for (const Process& process : dead) {
     lock.unlock();
-    process->options.on_death(process->reason);
+    process->options.on_death(process->pid, process->reason);
     lock.lock();
     process->is_being_told = false;
     changed_.notify_all();

@@ -40,7 +40,7 @@ TestProcess::TestProcess(const std::string& act, int device,
   options.fds = {line.second.get()};
   options.block = act;
   options.heartbeat_limit = heartbeat_limit;
-  options.on_death = [news = news_](const std::string& reason) {
+  options.on_death = [news = news_](pid_t, const std::string& reason) {
     const std::lock_guard lock(news->mutex);
     news->reasons.push_back(reason);
     news->changed.notify_all();

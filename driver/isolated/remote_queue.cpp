@@ -351,6 +351,12 @@ void RemoteQueue::lose(const Status& why) {
   // What was kept for the device, memory that all devices share among it.
   kept.swap(kept_);
   host_functions_.stop();
+  if (visitor_ != nullptr && !idle()) {
+    visitor_->failures().report(failure(
+        orErrorLaunchFailure,
+        "a copy found that device %d was reset or lost while it was queued",
+        context_.device()));
+  }
   timeline_.advance(submitted());
 }
 

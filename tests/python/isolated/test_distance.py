@@ -1,42 +1,93 @@
 """Device memory is nowhere in the program: another process has it."""
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy
 import torch
 from programs import running
 
 BYTES = 1 << 20
 
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
+STEP = 4096  # pages that are read at a time
+
+
 def contains(pid: int, patterns: list[bytes]) -> list[str]:
-    """Return the mappings of a process in which one of ``patterns`` occurs."""
+    """Return where in a process one of ``patterns`` occurs.
+
+    Looks at the pages that it has mapped, and at the memory that it shares with
+    others, mapped or not. Untouched pages are left alone: reading would make them.
+    """
+    return private_places(pid, patterns) + shared_places(pid, patterns)
+
+
+def private_places(pid: int, patterns: list[bytes]) -> list[str]:
+    """Return the mappings with one of ``patterns``."""
     found = []
-    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-        for line in maps:
-            match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r\S* ", line)
-            if match is None:
+    root = Path(f"/proc/{pid}")
+    with (
+        (root / "mem").open("rb", buffering=0) as memory,
+        (root / "pagemap").open("rb", buffering=0) as pagemap,
+    ):
+        for line in (root / "maps").read_text().splitlines():
+            match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r\S* .*", line)
+            if match is None or line.endswith(("[vsyscall]", "[vvar]")):
                 continue
-            start, end = (int(number, 16) for number in match.groups())
-            if has_any(memory, start, end, patterns):
-                found.append(line)
+            start, end = (int(number, 16) // PAGE for number in match.groups())
+            for first, count in present_runs(pagemap, start, end):
+                if any(pattern in read(memory, first, count) for pattern in patterns):
+                    found.append(line)
+                    break
     return found
 
 
-def has_any(memory, start: int, end: int, patterns: list[bytes]) -> bool:
-    """Whether one of ``patterns`` lies between two addresses that can be read."""
-    step = 16 << 20
-    overlap = max(len(pattern) for pattern in patterns)
-    for begin in range(start, end, step):
+def present_runs(pagemap, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of pages that are there, as the first one and their number."""
+    for at in range(start, end, STEP):
+        pagemap.seek(at * 8)
+        entries = numpy.frombuffer(pagemap.read(8 * min(STEP, end - at)), "<u8")
+        present = (entries >> numpy.uint64(62)) != 0  # in memory, or swapped out
+        edges = numpy.flatnonzero(numpy.diff(present, prepend=False, append=False))
+        for first, last in edges.reshape(-1, 2):
+            yield at + int(first), int(last - first)
+
+
+def read(memory, first: int, count: int) -> bytes:
+    """Return the bytes of pages; empty if the system has its own plans with them."""
+    try:
+        memory.seek(first * PAGE)
+        return memory.read(count * PAGE)
+    except OSError:
+        return b""
+
+
+def shared_places(pid: int, patterns: list[bytes]) -> list[str]:
+    """Return the open files in memory with one of ``patterns``."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        name = str(link.readlink())
+        if not name.startswith("/memfd:"):
+            continue
+        with link.open("rb", buffering=0) as file:
+            if any(pattern in data for data in extents(file) for pattern in patterns):
+                found.append(name)
+    return found
+
+
+def extents(file) -> Iterator[bytes]:
+    """Yield what a sparse file holds."""
+    end = 0
+    while True:
         try:
-            memory.seek(begin)
-            data = memory.read(min(step + overlap, end - begin))
-        except (OSError, ValueError):
-            return False  # vsyscall and the like
-        if any(pattern in data for pattern in patterns):
-            return True
-    return False
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+        except OSError:
+            return  # no more
+        end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        yield os.pread(file.fileno(), end - start, start)
 
 
 def test_a_tensor_is_found_in_the_device_process_and_nowhere_else():

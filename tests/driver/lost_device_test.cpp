@@ -1,4 +1,5 @@
-// Isolated devices whose process dies: what is told, who wakes up, what goes on.
+// Isolated devices whose process dies: what is told, who wakes up, what goes
+// on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -45,8 +46,8 @@ class LostDeviceTest : public DriverTest {
   static void kill_device() { ASSERT_EQ(::kill(process(1), SIGKILL), 0); }
   static void kill_and_notice() {
     kill_device();
-    EXPECT_TRUE(eventually(
-        [] { return orDeviceSynchronize() == orErrorDeviceLost; }));
+    EXPECT_TRUE(
+        eventually([] { return orDeviceSynchronize() == orErrorDeviceLost; }));
   }
 };
 
@@ -58,9 +59,12 @@ TEST_F(LostDeviceTest, EveryCallSaysSoWithTheReason) {
   const orFunction_t empty = builtin("empty");
   kill_and_notice();
   const std::array<orError_t, 6> codes = {
-      orStreamSynchronize(stream), orStreamQuery(stream),
-      orEventRecord(event, stream), orMemset(memory, 1, 64),
-      orLaunchKernel(empty, nullptr, 0, stream), orDeviceSynchronize()};
+      orStreamSynchronize(stream),
+      orStreamQuery(stream),
+      orEventRecord(event, stream),
+      orMemset(memory, 1, 64),
+      orLaunchKernel(empty, nullptr, 0, stream),
+      orDeviceSynchronize()};
   EXPECT_THAT(codes, ::testing::Each(orErrorDeviceLost));
   const std::string message = orGetLastErrorMessage();
   EXPECT_THAT(message, HasSubstr("device 1 is lost"));
@@ -130,8 +134,8 @@ TEST_F(LostDeviceTest, ACopyToItSaysThatItWasLost) {
   Stream stream;
   gate.hold(stream);
   gate.await();
-  OR_ASSERT_OK(orMemcpyAsync(there, here.get(), 64, orMemcpyDeviceToDevice,
-                             stream));
+  OR_ASSERT_OK(
+      orMemcpyAsync(there, here.get(), 64, orMemcpyDeviceToDevice, stream));
   {
     const OnDevice one(1);
     kill_and_notice();

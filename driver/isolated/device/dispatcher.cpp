@@ -161,11 +161,11 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   if (queue == nullptr) {
     return failure(orErrorInvalidHandle, "there is no queue %u", header.queue);
   }
-  if (header.number != queue->submitted() + 1) {
-    return failure(orErrorInvalidValue,
-                   "command %llu of queue %u came instead of %llu",
-                   static_cast<unsigned long long>(header.number), header.queue,
-                   static_cast<unsigned long long>(queue->submitted() + 1));
+  const unsigned long long expected = queue->submitted() + 1;
+  if (header.number != expected) {
+    return failure(
+        orErrorInvalidValue, "command %llu of queue %u came instead of %llu",
+        static_cast<unsigned long long>(header.number), header.queue, expected);
   }
   Status status;
   Completion* completion = nullptr;

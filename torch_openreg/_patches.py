@@ -174,7 +174,6 @@ _SETTERS = (
     "_set_nnpack_enabled",
     "_set_onednn_allow_tf32",
     "_set_qengine",
-    "_set_warnAlways",
     "set_num_threads",
 )
 
@@ -191,6 +190,21 @@ def _patch_setters() -> None:
         setattr(torch._C, name, waiting)
         if getattr(torch, name, None) is original:
             setattr(torch, name, waiting)
+
+
+def _patch_set_warn_always() -> None:
+    """Let devices know whether warnings that come once come always.
+
+    It changes no result, so nothing has to wait for it.
+    """
+    original = torch._C._set_warnAlways
+
+    @wraps(original)
+    def set_warn_always(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        _C._refresh_settings()
+
+    torch._C._set_warnAlways = set_warn_always
 
 
 def _patch_set_num_threads() -> None:
@@ -232,5 +246,6 @@ def apply() -> None:
     _patch_byteswap()
     _patch_element_functions()
     _patch_setters()
+    _patch_set_warn_always()
     _patch_set_num_threads()
     _testing.apply()

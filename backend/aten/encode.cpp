@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/aten/stand_ins.h"
 #include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
@@ -118,6 +119,13 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   // A lazy copy is made real only by who writes.
   const void* const data = is_written ? storage.mutable_data() : storage.data();
   const size_t bytes = storage.nbytes();
+  // A tensor without gaps that fits is the rule.
+  if (C10_UNLIKELY(tensor.nbytes() +
+                       static_cast<size_t>(tensor.storage_offset()) *
+                           tensor.itemsize() >
+                   bytes)) {
+    check_extent(tensor);
+  }
   const uint32_t number =
       writer_.add_storage(reinterpret_cast<uint64_t>(data), bytes);
   uint8_t flags = flags_of(tensor, is_written);

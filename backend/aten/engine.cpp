@@ -160,7 +160,7 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
   synchronous.fetch_add(1, std::memory_order_relaxed);
   if (waited.metadata == nullptr) {
     info.gives_composites.store(true, std::memory_order_relaxed);
-  } else if (is_cacheable) {
+  } else if (is_cacheable && !waited.has_warned) {
     remember(info, encoder, settings, waited.metadata);
   }
   c10::SmallVector<c10::IValue, 4> results;

@@ -27,7 +27,8 @@ c10::DispatchKey key_of(c10::DeviceType where) {
                                         : c10::DispatchKey::CPU;
 }
 
-// A kernel would read, or write, what is not there.
+}  // namespace
+
 void check_extent(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   const size_t needed = at::detail::computeStorageNbytes(
@@ -37,8 +38,6 @@ void check_extent(const at::Tensor& tensor) {
               tensor.sizes(), " needs ", needed,
               " bytes, and its storage has only ", tensor.storage().nbytes());
 }
-
-}  // namespace
 
 c10::IValue StandIns::convert(const c10::IValue& value) {
   if (value.isTensor()) return convert(value.toTensor());

@@ -9,6 +9,10 @@
 
 namespace torch_openreg {
 
+// Throws c10::Error if the tensor reaches beyond its storage: a kernel would
+// read, or write, what is not there.
+void check_extent(const at::Tensor& tensor);
+
 // Turns the arguments of one call into tensors of another device with the same
 // dtypes, sizes, strides and flags; those that share a storage do so there,
 // too, and one tensor stays one. Single values of the host stay as they are.

@@ -93,6 +93,7 @@ class ReplyReader {
       results_.metadata =
           std::make_shared<record::CallMetadata>(std::move(metadata_));
     }
+    results_.has_warned = !warnings_.empty();
     return std::move(results_);
   }
 

@@ -20,6 +20,7 @@ struct WaitedResults {
   // What they look like, and the arguments that were resized; null if a
   // composite is among them.
   std::shared_ptr<const record::CallMetadata> metadata;
+  bool has_warned = false;
 };
 
 // Runs the operator on the current stream and waits for it: the executor keeps

@@ -50,7 +50,7 @@ bool is_of(const c10::Type& type, const c10::IValue& value) {
     case c10::TypeKind::SymBoolType:
       return value.isBool();
     case c10::TypeKind::NumberType:
-      return value.isScalar();
+      return value.isScalar() || value.isUnsigned();
     case c10::TypeKind::ScalarTypeType:
       return is_below(value, c10::ScalarType::Undefined);
     case c10::TypeKind::LayoutType:

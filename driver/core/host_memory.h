@@ -80,7 +80,7 @@ class HostMemory {
 
   std::mutex open_mutex_;
   bool shared_ = false;
-  Mapping arena_;  // guarded by open_mutex_ until heap_ is set
+  Mapping arena_;              // guarded by open_mutex_ until heap_ is set
   SharedMemory shared_arena_;  // the same instead, if shared_
   uintptr_t base_ = 0;
   std::unique_ptr<Heap> owned_heap_;  // guarded by open_mutex_

@@ -38,7 +38,7 @@ SharedMemory SharedMemory::create(const char* name, size_t size) {
 }
 
 SharedMemory SharedMemory::attach(int fd, size_t size) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) < size) {
     close(fd);
     return {};

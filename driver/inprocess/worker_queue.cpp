@@ -82,9 +82,8 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   *sequence = timeline_.value();
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
-  const bool tell_now =
-      completion == nullptr && !serves_dispatcher_ &&
-      context_.config().errors == ErrorMode::kEarly;
+  const bool tell_now = completion == nullptr && !serves_dispatcher_ &&
+                        context_.config().errors == ErrorMode::kEarly;
   run(command, payload, tell_now ? &own : completion, is_launch);
   if (serves_dispatcher_) {
     // The program has counted it. Nobody else submits.

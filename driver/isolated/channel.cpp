@@ -35,9 +35,8 @@ std::shared_ptr<Channel> Channel::create() {
   madvise(control, wire::kRepliesOffset, MADV_DONTFORK);
   RingMapping ring = RingMapping::map(life.fd());
   if (!ring) return nullptr;
-  return std::shared_ptr<Channel>(
-      new Channel(std::move(life), *static_cast<wire::Control*>(control),
-                  std::move(ring)));
+  return std::shared_ptr<Channel>(new Channel(
+      std::move(life), *static_cast<wire::Control*>(control), std::move(ring)));
 }
 
 Channel::Channel(SharedMemory life, wire::Control& control, RingMapping ring)

@@ -74,7 +74,8 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<Channel> channel();
   // The device process has ended by itself.
   void on_death(pid_t pid, const std::string& reason);
-  // Nothing can be asked of the device any more; `why` is what callers are told.
+  // Nothing can be asked of the device any more; `why` is what callers are
+  // told.
   void lose(const Status& why);
 
   Context& context_;
@@ -83,9 +84,9 @@ class IsolatedEngine final : public Engine {
   std::atomic<uint32_t> next_module_{kBuiltinModule + 1};
 
   std::mutex mutex_;
-  std::shared_ptr<Channel> channel_;            // guarded by mutex_
+  std::shared_ptr<Channel> channel_;                // guarded by mutex_
   std::vector<std::weak_ptr<RemoteQueue>> queues_;  // guarded by mutex_
-  Status lost_;                                 // guarded by mutex_
+  Status lost_;                                     // guarded by mutex_
 
   std::mutex process_mutex_;
   std::unique_ptr<DeviceProcess> process_;  // guarded by process_mutex_
@@ -141,11 +142,10 @@ void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
   const auto from = channel();
   const std::string last =
       from != nullptr ? from->control().activity.get() : std::string();
-  lose(failure(orErrorDeviceLost,
-               "device %d is lost: the device process %d %s%s%s",
-               context_.device(), pid, reason.c_str(),
-               last.empty() ? "" : "; the last that it began was ",
-               last.c_str()));
+  lose(failure(
+      orErrorDeviceLost, "device %d is lost: the device process %d %s%s%s",
+      context_.device(), pid, reason.c_str(),
+      last.empty() ? "" : "; the last that it began was ", last.c_str()));
 }
 
 void IsolatedEngine::lose(const Status& why) {

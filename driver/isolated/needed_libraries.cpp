@@ -23,7 +23,7 @@ class ElfFile {
   explicit ElfFile(const char* path) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
-    struct stat status {};
+    struct stat status{};
     if (fstat(fd, &status) == 0 && status.st_size > 0) {
       void* const data = mmap(nullptr, static_cast<size_t>(status.st_size),
                               PROT_READ, MAP_PRIVATE, fd, 0);
@@ -82,7 +82,7 @@ std::set<std::string> needed_names(const char* path) {
   const size_t count = header->e_shnum;
   const auto* const sections = file.at<ElfW(Shdr)>(header->e_shoff, count);
   for (size_t i = 0; sections != nullptr && i < count; ++i) {
-    const ElfW(Shdr)& section = sections[i];
+    const ElfW(Shdr) & section = sections[i];
     if (section.sh_type != SHT_DYNAMIC || section.sh_link >= count) continue;
     read_names(file, section, sections[section.sh_link], &names);
   }

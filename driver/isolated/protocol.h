@@ -29,10 +29,10 @@ struct Start {
   uint64_t epoch;
   uint64_t memory_base;  // addresses of the device's memory
   uint64_t memory_size;
-  uint64_t memory_limit;   // bytes that may be allocated
-  uint64_t pinned_base;    // where the program has its pinned memory
+  uint64_t memory_limit;  // bytes that may be allocated
+  uint64_t pinned_base;   // where the program has its pinned memory
   uint64_t pinned_size;
-  uint64_t staging_base;   // the same for staging
+  uint64_t staging_base;  // the same for staging
   uint64_t staging_size;
   uint32_t control_queue;  // the queue of requests about modules
   uint32_t errors;         // ErrorMode
@@ -62,8 +62,9 @@ enum class Kind : uint16_t {
 };
 
 enum Flags : uint16_t {
-  kCheap = 1,   // may be run by the dispatcher
-  kStaged = 2,  // the payload is a StagedPayload: the bytes are in staging memory
+  kCheap = 1,  // may be run by the dispatcher
+  kStaged =
+      2,  // the payload is a StagedPayload: the bytes are in staging memory
   kKnownFlags = 3,
 };
 

@@ -120,8 +120,8 @@ Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
         },
         completion, sequence);
   }
-  wire::Header header = copy_header(command.dst.pointer, nullptr, command.count,
-                                    urgency);
+  wire::Header header =
+      copy_header(command.dst.pointer, nullptr, command.count, urgency);
   header.kind = wire::Kind::kFill;
   header.arguments = {reinterpret_cast<uintptr_t>(command.dst.pointer),
                       command.count, command.value, 0};
@@ -132,10 +132,9 @@ Status RemoteQueue::write_waited(const CopyCommand& command,
                                  Completion* completion, uint64_t* sequence) {
   const size_t count = command.count;
   if (count <= kInline) {
-    return send_copy(command.dst.pointer, nullptr, count, Urgency::kCheap,
-                     completion, sequence,
-                     {static_cast<const std::byte*>(command.src.pointer),
-                      count});
+    return send_copy(
+        command.dst.pointer, nullptr, count, Urgency::kCheap, completion,
+        sequence, {static_cast<const std::byte*>(command.src.pointer), count});
   }
   const auto staging =
       std::make_shared<Staging>(std::min(count, kPieces * kPiece));
@@ -147,10 +146,9 @@ Status RemoteQueue::write_waited(const CopyCommand& command,
     std::byte* const bytes = at(staging->data(), place * kPiece);
     std::memcpy(bytes, at(command.src.pointer, offset), piece);
     const bool is_last = offset + piece == count;
-    OPENREG_RETURN_IF_ERROR(send_copy(at(command.dst.pointer, offset), bytes,
-                                      piece, Urgency::kQueued,
-                                      is_last ? completion : nullptr, sequence,
-                                      {}, staging));
+    OPENREG_RETURN_IF_ERROR(send_copy(
+        at(command.dst.pointer, offset), bytes, piece, Urgency::kQueued,
+        is_last ? completion : nullptr, sequence, {}, staging));
     used[place] = *sequence;
   }
   return {};
@@ -235,8 +233,7 @@ Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
 
 Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
                                    Payload payload, Urgency urgency,
-                                   Completion* completion,
-                                   uint64_t* sequence) {
+                                   Completion* completion, uint64_t* sequence) {
   std::shared_ptr<Queue> other;
   OPENREG_RETURN_IF_ERROR(peer_queue(peer, &other));
   const Fence here{shared_from_this(), submitted()};
@@ -245,8 +242,8 @@ Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
   // memory stays.
   std::shared_lock<std::shared_mutex> visit;
   if (completion != nullptr) visit = peer.memory().visit();
-  OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{here}, {},
-                                        Urgency::kQueued, nullptr, &number));
+  OPENREG_RETURN_IF_ERROR(
+      other->submit(WaitCommand{here}, {}, Urgency::kQueued, nullptr, &number));
   OPENREG_RETURN_IF_ERROR(
       other->submit(std::move(command), payload, urgency, completion, &number));
   return submit_wait(WaitCommand{Fence{other, number}}, sequence);

@@ -24,8 +24,8 @@ Status RemoteModule::load(const char* path) {
   for (const std::string& library : loaded_needs(path)) {
     strings.append(library).push_back('\0');
   }
-  OPENREG_RETURN_IF_ERROR(requests_->request(
-      wire::Kind::kLoadModule, {number_}, to_payload(strings)));
+  OPENREG_RETURN_IF_ERROR(requests_->request(wire::Kind::kLoadModule, {number_},
+                                             to_payload(strings)));
   loaded_ = true;
   return {};
 }

@@ -149,8 +149,8 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
   const auto& kernel = static_cast<const RemoteKernel&>(*command.kernel);
   // How long a kernel runs that somebody waits for, nobody knows.
   if (urgency == Urgency::kWaited) urgency = Urgency::kQueued;
-  wire::Header header = make_header(
-      wire::Kind::kLaunch, {kernel.module(), kernel.index()}, urgency);
+  wire::Header header = make_header(wire::Kind::kLaunch,
+                                    {kernel.module(), kernel.index()}, urgency);
   std::shared_ptr<Staging> room;
   header.arguments[2] = wire::kNoRoom;
   if (completion != nullptr && completion->wants_reply) {
@@ -172,9 +172,9 @@ Status RemoteQueue::submit_wait(const WaitCommand& command,
                                 uint64_t* sequence) {
   const auto& other = static_cast<const RemoteQueue&>(*command.fence.queue);
   // The other queue keeps its slot for as long as its number is waited for.
-  return send(make_header(wire::Kind::kWait,
-                          {other.index(), command.fence.sequence}),
-              {}, nullptr, sequence, command.fence.queue);
+  return send(
+      make_header(wire::Kind::kWait, {other.index(), command.fence.sequence}),
+      {}, nullptr, sequence, command.fence.queue);
 }
 
 Status RemoteQueue::submit_function(std::function<void()> function,

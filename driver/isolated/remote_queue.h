@@ -43,8 +43,8 @@ class RemoteQueue final : public Queue {
   Status request(wire::Kind kind, std::array<uint64_t, 4> arguments,
                  Payload payload);
 
-  // This queue works for a stream of `visitor`, another device, which is told if
-  // work is lost. To be called before the first command.
+  // This queue works for a stream of `visitor`, another device, which is told
+  // if work is lost. To be called before the first command.
   void serve(Context& visitor) { visitor_ = &visitor; }
 
   // The device is gone: everything counts as done, with `why` as the result of
@@ -79,8 +79,8 @@ class RemoteQueue final : public Queue {
                        Urgency urgency, Completion* completion,
                        uint64_t* sequence);
   Status submit_wait(const WaitCommand& command, uint64_t* sequence);
-  Status submit_function(std::function<void()> function,
-                         Completion* completion, uint64_t* sequence);
+  Status submit_function(std::function<void()> function, Completion* completion,
+                         uint64_t* sequence);
 
   // In remote_copy.cpp.
   Status submit_copy(const CopyCommand& command, Payload payload,
@@ -125,9 +125,9 @@ class RemoteQueue final : public Queue {
   std::deque<Kept> kept_;    // guarded by submit_mutex_
 
   std::mutex flow_mutex_;
-  size_t sent_bytes_ = 0;    // guarded by flow_mutex_
-  size_t done_bytes_ = 0;    // guarded by flow_mutex_
-  std::deque<Mark> marks_;   // guarded by flow_mutex_
+  size_t sent_bytes_ = 0;   // guarded by flow_mutex_
+  size_t done_bytes_ = 0;   // guarded by flow_mutex_
+  std::deque<Mark> marks_;  // guarded by flow_mutex_
 
   std::mutex peers_mutex_;
   // Queues on other devices for copies in the order of this one; guarded by

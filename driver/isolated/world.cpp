@@ -52,12 +52,12 @@ void IsolatedWorld::return_slot(uint32_t index) {
 
 std::byte* IsolatedWorld::take_staging(size_t size) {
   std::unique_lock lock(mutex_);
-  std::optional<uintptr_t> address;
+  uintptr_t address = 0;
   staging_returned_.wait(lock, [&] {
-    address = staging_heap_->allocate(size);
-    return address.has_value();
+    address = staging_heap_->allocate(size).value_or(0);
+    return address != 0;
   });
-  return reinterpret_cast<std::byte*>(*address);
+  return reinterpret_cast<std::byte*>(address);
 }
 
 void IsolatedWorld::return_staging(std::byte* piece) {

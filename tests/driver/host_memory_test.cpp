@@ -164,8 +164,8 @@ TEST_F(HostMemoryTest, KernelsOfAnIsolatedDeviceDoNotReachRegisteredMemory) {
   const OnDevice one(1);
   {
     const Registered registered(memory.data(), memory.size());
-    OR_EXPECT_OK(launch(builtin("fill"), orTestingFillArgs{memory.data(), 80, 2},
-                        nullptr));
+    OR_EXPECT_OK(launch(builtin("fill"),
+                        orTestingFillArgs{memory.data(), 80, 2}, nullptr));
     OR_EXPECT_ERROR(orErrorIllegalAddress, orDeviceSynchronize());
   }
   EXPECT_EQ(memory, std::vector<char>(100, 1));

@@ -352,8 +352,8 @@ OPENREG_CHILD(give_memory_back) {
   CHILD_CHECK(resident_bytes() > before + 440 * kMiB);
   CHILD_CHECK(orFree(ptr) == orSuccess);
   // A device in another process does it in its own time.
-  CHILD_CHECK(eventually(
-      [&] { return resident_bytes() < before + 272 * kMiB; }));
+  CHILD_CHECK(
+      eventually([&] { return resident_bytes() < before + 272 * kMiB; }));
   return 0;
 }
 

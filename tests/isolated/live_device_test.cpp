@@ -152,7 +152,8 @@ TEST(LiveDeviceStressTest, MutatedCommandsAreAnsweredAndTheDeviceLives) {
       for (SentCommand& command : mutator.next()) {
         const bool right_sizes = random() % 50 != 0;
         if (!right_sizes) {
-          command.header.size = static_cast<uint32_t>(random() >> random() % 64);
+          command.header.size =
+              static_cast<uint32_t>(random() >> random() % 64);
         }
         ASSERT_TRUE(device.send(std::move(command), right_sizes))
             << "command " << sent << " of life " << life;

@@ -20,8 +20,7 @@ Completion* Answers::open(uint32_t index, size_t capacity) {
   answer.wants_reply = true;
   answer.reply_size = 0;
   answer.reply = std::span(answer.slot->bytes)
-                                 .first(std::min(capacity,
-                                                 answer.slot->bytes.size()));
+                     .first(std::min(capacity, answer.slot->bytes.size()));
   return &answer;
 }
 

@@ -143,9 +143,8 @@ Status Dispatcher::retire_queue(uint32_t index) {
     return failure(orErrorInvalidHandle, "there is no queue %u to retire",
                    index);
   }
-  std::erase_if(retired_, [](const auto& entry) {
-    return entry.second.expired();
-  });
+  std::erase_if(retired_,
+                [](const auto& entry) { return entry.second.expired(); });
   retired_[index] = queues_[index];
   all_queues_.retire(*queue);
   queues_[index].reset();
@@ -162,19 +161,19 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   if (queue == nullptr) {
     return failure(orErrorInvalidHandle, "there is no queue %u", header.queue);
   }
-  if (header.number != queue->submitted() + 1) {
-    return failure(orErrorInvalidValue,
-                   "command %llu of queue %u came instead of %llu",
-                   static_cast<unsigned long long>(header.number), header.queue,
-                   static_cast<unsigned long long>(queue->submitted() + 1));
+  const unsigned long long expected = queue->submitted() + 1;
+  if (header.number != expected) {
+    return failure(
+        orErrorInvalidValue, "command %llu of queue %u came instead of %llu",
+        static_cast<unsigned long long>(header.number), header.queue, expected);
   }
   Status status;
   Completion* completion = nullptr;
   if (header.reply != wire::kNoReply) {
     completion = parts_.answers.open(header.reply, SIZE_MAX);
     if (completion == nullptr) {
-      status = failure(orErrorInvalidValue, "reply %u can't be given",
-                       header.reply);
+      status =
+          failure(orErrorInvalidValue, "reply %u can't be given", header.reply);
     }
   }
   if (status.ok() && (header.flags & wire::kStaged) != 0) {

@@ -32,8 +32,9 @@ struct DeviceParts {
 // A device process believes nothing that it reads from memory that others can
 // write. A command is copied out of it before it is looked at; every number in
 // it is checked against what the device knows by itself. A command that is
-// wrong fails: on its queue, in its turn, if it names one and is the next there;
-// otherwise it is reported and dropped. The process goes on in every case.
+// wrong fails: on its queue, in its turn, if it names one and is the next
+// there; otherwise it is reported and dropped. The process goes on in every
+// case.
 
 // For one thread. Never waits.
 class Dispatcher {
@@ -92,7 +93,7 @@ class Dispatcher {
   ExecutionPlaces places_;
   Modules modules_;
   QueueList all_queues_;
-  std::vector<std::shared_ptr<Queue>> queues_;  // by index
+  std::vector<std::shared_ptr<Queue>> queues_;        // by index
   std::map<uint32_t, std::weak_ptr<Queue>> retired_;  // may still have work
   std::vector<std::byte> scratch_;
 };

@@ -118,8 +118,7 @@ Status Dispatcher::read_copy(const wire::Header& header,
     OPENREG_RETURN_IF_ERROR(
         find_memory(header.arguments[1], count, "src", &copy.src));
   } else if (payload.size() != count) {
-    return failure(orErrorInvalidValue,
-                   "a copy of %llu bytes brings %zu bytes",
+    return failure(orErrorInvalidValue, "a copy of %llu bytes brings %zu bytes",
                    static_cast<unsigned long long>(count), payload.size());
   }
   *command = copy;
@@ -169,7 +168,8 @@ Status Dispatcher::read_request(const wire::Header& header,
                                 Command* command) {
   if (header.kind > wire::Kind::kLast ||
       header.kind < wire::Kind::kLoadModule) {
-    return failure(orErrorInvalidValue, "commands of kind %u are not for this queue",
+    return failure(orErrorInvalidValue,
+                   "commands of kind %u are not for this queue",
                    static_cast<unsigned>(header.kind));
   }
   if (header.queue != control_queue_) {

@@ -24,8 +24,10 @@ void Reports::publish(const Status& status, bool is_sticky) {
     write_report(status, &control_.broken);
     control_.is_broken.store(1, std::memory_order_release);
   } else {
-    const uint64_t kept = control_.failures_kept.load(std::memory_order_relaxed);
-    const uint64_t read = control_.failures_read.load(std::memory_order_acquire);
+    const uint64_t kept =
+        control_.failures_kept.load(std::memory_order_relaxed);
+    const uint64_t read =
+        control_.failures_read.load(std::memory_order_acquire);
     if (kept - read < wire::kReports) {
       write_report(status, &control_.reports[kept % wire::kReports]);
       control_.failures_kept.store(kept + 1, std::memory_order_release);

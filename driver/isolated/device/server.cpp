@@ -85,12 +85,11 @@ bool Server::open(const StartUp& start_up) {
   const auto& fds = start_up.fds;
   life_ = SharedMemory::attach(fds[wire::kLifeFd], wire::kLifeBytes);
   fences_ = SharedMemory::attach(fds[wire::kFencesFd], wire::kFencesBytes);
-  host_.pinned = {start_.pinned_base,
-                  SharedMemory::attach(fds[wire::kPinnedFd],
-                                       start_.pinned_size)};
-  host_.staging = {start_.staging_base,
-                   SharedMemory::attach(fds[wire::kStagingFd],
-                                        start_.staging_size)};
+  host_.pinned = {start_.pinned_base, SharedMemory::attach(fds[wire::kPinnedFd],
+                                                           start_.pinned_size)};
+  host_.staging = {
+      start_.staging_base,
+      SharedMemory::attach(fds[wire::kStagingFd], start_.staging_size)};
   host_.own = &context_;
   if (!life_ || !fences_ || !host_.pinned.memory || !host_.staging.memory) {
     return false;
@@ -132,9 +131,9 @@ void Server::serve() {
       reader_->drop();
     } else {
       reader_->drop_all();
-      dispatcher_->report(
-          failure(orErrorInternal, "device %d has lost track of its commands",
-                  context_.device()));
+      dispatcher_->report(failure(orErrorInternal,
+                                  "device %d has lost track of its commands",
+                                  context_.device()));
     }
   }
 }

@@ -41,13 +41,15 @@ orError_t reply(orKernelContext* ctx, const void* data, size_t size) {
   return orSuccess;
 }
 
-constexpr orKernelInterface kInterface = {sizeof kInterface,
-                                          &translate,
-                                          &fail,
-                                          &reply,
-                                          [](orKernelContext*) { return 0; },
-                                          [](orKernelContext*) {},
-                                          [](orKernelContext*) {}};
+constexpr orKernelInterface kInterface = {
+    .structSize = sizeof kInterface,
+    .translate = &translate,
+    .fail = &fail,
+    .reply = &reply,
+    .isCancelled = [](orKernelContext*) { return 0; },
+    .beginWait = [](orKernelContext*) {},
+    .endWait = [](orKernelContext*) {},
+    .note = [](orKernelContext*, const char*, size_t) {}};
 
 const orKernelEntry* find(const std::string& kernel) {
   static void* const module = dlopen(OPENREG_EXECUTOR, RTLD_NOW | RTLD_LOCAL);

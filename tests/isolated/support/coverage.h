@@ -1,5 +1,5 @@
-// Which parts of the command reader have run: the reader's files are compiled so
-// that every branch reports itself here.
+// Which parts of the command reader have run: the reader's files are compiled
+// so that every branch reports itself here.
 #pragma once
 
 #include <cstddef>

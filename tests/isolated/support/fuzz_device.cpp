@@ -34,8 +34,8 @@ FuzzDevice::FuzzDevice()
   using At = FuzzAddresses;
   host_.pinned = {At::kPinned, SharedMemory::create("fuzz", At::kHostSize)};
   host_.staging = {At::kStaging, SharedMemory::create("fuzz", At::kHostSize)};
-  context_ = std::make_unique<Context>(config_, 0, 1, nullptr, host_,
-                                       make_no_engine);
+  context_ =
+      std::make_unique<Context>(config_, 0, 1, nullptr, host_, make_no_engine);
   host_.own = context_.get();
   static_cast<void>(context_->memory().open_view(At::kMemory, At::kMemorySize,
                                                  At::kMemoryLimit));
@@ -55,7 +55,8 @@ FuzzDevice::FuzzDevice()
 void FuzzDevice::send(SentCommand command) {
   wire::Header& header = command.header;
   header.payload_size = static_cast<uint32_t>(command.payload.size());
-  header.size = static_cast<uint32_t>(wire::record_size(command.payload.size()));
+  header.size =
+      static_cast<uint32_t>(wire::record_size(command.payload.size()));
   if (header.number == kNextNumber) {
     header.number = dispatcher_->next_number(header.queue);
   }

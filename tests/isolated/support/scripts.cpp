@@ -69,8 +69,8 @@ std::vector<Script> sample_scripts() {
     return script;
   };
   return {
-      with({make(Kind::kRemove, 0, {memory}),
-            make(Kind::kRetireQueue, kQueue)}),
+      with(
+          {make(Kind::kRemove, 0, {memory}), make(Kind::kRetireQueue, kQueue)}),
       with({cheap(make(Kind::kCopy, kQueue, {memory, 0, 5}, "bytes")),
             make(Kind::kCopy, kQueue, {memory + 8, memory, 64}),
             make(Kind::kCopy, kQueue, {At::kPinned, memory, 64}),
@@ -147,8 +147,8 @@ void ScriptMutator::mutate(SentCommand& command) {
       random_() % 2 == 0 ? interesting() : random_() >> random_() % 64;
   switch (random_() % 10) {
     case 0:
-      header.kind = static_cast<Kind>(random_() % 4 == 0 ? random_()
-                                                         : random_() % 18);
+      header.kind =
+          static_cast<Kind>(random_() % 4 == 0 ? random_() : random_() % 18);
       break;
     case 1:
       header.flags ^= static_cast<uint16_t>(1u << random_() % 16);

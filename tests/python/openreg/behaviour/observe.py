@@ -4,6 +4,7 @@ A program takes the name of a device. It is run on the CPU and twice on ours: a 
 call is rehearsed, a second one is known.
 """
 
+import builtins
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 
 import torch
 from compare import DEVICE
+from promises import runs_at_the_call
 
 Program = Callable[[str], object]
 
@@ -50,6 +52,19 @@ def all_warnings() -> Iterator[None]:
         torch.set_warn_always(before)
 
 
+def told_by(error: Exception) -> tuple[type, str]:
+    """The type and the first line of an error.
+
+    Where data has caused it and the device is a process of its own, it comes later than
+    the call, as an AcceleratorError that tells of both.
+    """
+    late = re.search(r"failed on device \d: (\w+): (.*)", str(error))
+    if late and isinstance(error, torch.AcceleratorError) and not runs_at_the_call():
+        kind = getattr(builtins, late[1], None) or getattr(torch.linalg, late[1])
+        return kind, _without_device(late[2])
+    return type(error), _without_device(str(error).split("\n")[0])
+
+
 def observe(program: Program, device: str) -> dict[str, object]:
     """The result or the error of ``program``, and its warnings in their order."""
     seen: dict[str, object] = {}
@@ -59,9 +74,9 @@ def observe(program: Program, device: str) -> dict[str, object]:
         warnings.simplefilter("always")
         try:
             seen["result"] = _plain(program(device))
+            torch.openreg.synchronize()
         except Exception as error:
-            first_line = str(error).split("\n")[0]
-            seen["error"] = type(error), _without_device(first_line)
+            seen["error"] = told_by(error)
     seen["warnings"] = [
         (warning.category, _without_device(str(warning.message))) for warning in caught
     ]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests: the driver's and the launch record's under each build preset, the
-# backend's under `dev`, then those of the Python package. With --all also what
+# backend's under `dev`, then those of the Python package. Tests that use devices run on
+# both drivers, those of Python that take long on one of them. With --all also what
 # takes long: all of PyTorch's databases, a soak of the stream and event tests and
 # the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
@@ -18,6 +19,7 @@ case "${1-}" in
 esac
 
 readonly PRESETS=(dev asan tsan ubsan)
+readonly DRIVERS=(inprocess isolated)
 
 for preset in "${PRESETS[@]}"; do
   stage "$preset: configure" configure "$preset"
@@ -26,7 +28,10 @@ for preset in "${PRESETS[@]}"; do
 done
 
 stage "python: install" tools/install.sh
-stage "python: test" python -m pytest
+for driver in "${DRIVERS[@]}"; do
+  stage "python: test, $driver" env OPENREG_DRIVER="$driver" \
+    python -m pytest $($all || echo --shared)
+done
 
 if $all; then
   stage "python: coverage" \

@@ -43,9 +43,11 @@ class Channel final : public FailureSource,
   }
 
   // Sends a command. Waits while the ring is full. False if the device is gone.
-  bool push(const wire::Header& header, Payload payload) {
-    return writer_->push(header, payload);
+  bool push(const wire::Header& header, Payload payload,
+            uint64_t* end = nullptr) {
+    return writer_->push(header, payload, end);
   }
+  void wait_until_taken(uint64_t end) const { writer_->wait_until_taken(end); }
   // The same for what the device need not know before it has work to do: does
   // not start it, unless too much would pile up.
   bool push_lazily(const wire::Header& header) {

@@ -113,10 +113,12 @@ Status IsolatedEngine::open() {
 
 void IsolatedEngine::start_process() {
   const HostMemory& host = Runtime::get().host_memory();
+  const auto life = channel();
+  if (life == nullptr) return;  // closed meanwhile
   const wire::Start start = make_start(context_, host, control_->index());
   StartOptions options;
   options.device = context_.device();
-  options.fds = {channel()->fd(), IsolatedWorld::get().fences().fd(),
+  options.fds = {life->fd(), IsolatedWorld::get().fences().fd(),
                  host.shared_arena().fd(), IsolatedWorld::get().staging().fd()};
   options.block.assign(reinterpret_cast<const char*>(&start), sizeof start);
   options.heartbeat_limit = context_.config().heartbeat_limit;

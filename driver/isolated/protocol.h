@@ -62,8 +62,8 @@ enum class Kind : uint16_t {
 };
 
 enum Flags : uint16_t {
-  kCheap = 1,      // may be run by the dispatcher
-  kContinued = 2,  // the rest of the payload follows in further commands
+  kCheap = 1,   // may be run by the dispatcher
+  kStaged = 2,  // the payload is a StagedPayload: the bytes are in staging memory
   kKnownFlags = 3,
 };
 
@@ -89,9 +89,14 @@ static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
 inline constexpr size_t kGrain = 64;
 inline constexpr size_t kRingBytes = size_t{1} << 20;
-// A longer payload is sent in several commands.
-inline constexpr size_t kMaxPiece = kRingBytes / 4;
+// A longer payload is staged: the ring is never full for long.
+inline constexpr size_t kMaxInRing = size_t{64} << 10;
 inline constexpr size_t kMaxPayload = size_t{4} << 20;
+
+struct StagedPayload {
+  uint64_t address;
+  uint64_t size;
+};
 
 inline constexpr size_t record_size(size_t payload) {
   return (sizeof(Header) + payload + kGrain - 1) / kGrain * kGrain;

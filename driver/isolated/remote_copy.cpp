@@ -222,11 +222,13 @@ Status RemoteQueue::copy_by_host(const CopyCommand& command,
 Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
   const std::lock_guard lock(peers_mutex_);
   std::shared_ptr<Queue>& known = peers_[&peer];
-  if (known == nullptr) known = peer.engine().create_queue(kLeastPriority);
+  const bool is_new = known == nullptr;
+  if (is_new) known = peer.engine().create_queue(kLeastPriority);
   if (known == nullptr) {
     peers_.erase(&peer);
     return failure(orErrorOutOfMemory, "there are too many streams");
   }
+  if (is_new) static_cast<RemoteQueue&>(*known).serve(context_);
   *queue = known;
   return {};
 }

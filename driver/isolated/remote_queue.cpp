@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -209,6 +211,18 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
     const std::lock_guard lock(submit_mutex_);
     if (retired_) return refused();
   }
+  // What would fill the ring is staged, and stays until it was taken.
+  std::optional<Staging> staging;
+  wire::StagedPayload staged{};
+  const size_t payload_size = payload.size();
+  if (payload_size > wire::kMaxInRing) {
+    staging.emplace(payload_size);
+    std::memcpy(staging->data(), payload.data(), payload_size);
+    staged = {reinterpret_cast<uintptr_t>(staging->data()), payload_size};
+    payload = std::as_bytes(std::span(&staged, 1));
+    header.flags |= wire::kStaged;
+  }
+  uint64_t end = 0;
   std::shared_ptr<Reply> reply;
   if (completion != nullptr) {
     header.reply = channel_->take_reply();
@@ -227,7 +241,7 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
       header.number = number;
       *sequence = number;
       if (keep != nullptr) keep_until(number, std::move(keep));
-      if (!channel_->push(header, payload)) {
+      if (!channel_->push(header, payload, &end)) {
         // Its death was reported before the ring was closed.
         status = context_.failures().sticky();
         if (status.ok()) status = being_reset(context_.device());
@@ -235,12 +249,13 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
     }
   }
   if (!status.ok()) return status;
+  if (staging.has_value()) channel_->wait_until_taken(end);
   if (completion != nullptr) {
     reply->set_sequence(*sequence);
     completion->pending = std::move(reply);
   }
   const std::lock_guard lock(flow_mutex_);
-  sent_bytes_ += wire::record_size(payload.size());
+  sent_bytes_ += wire::record_size(payload_size);
   const size_t marked = marks_.empty() ? done_bytes_ : marks_.back().total;
   if (sent_bytes_ - marked >= kMarkBytes) {
     marks_.push_back({*sequence, sent_bytes_});
@@ -336,6 +351,12 @@ void RemoteQueue::lose(const Status& why) {
   // What was kept for the device, memory that all devices share among it.
   kept.swap(kept_);
   host_functions_.stop();
+  if (visitor_ != nullptr && !idle()) {
+    visitor_->failures().report(failure(
+        orErrorLaunchFailure,
+        "a copy found that device %d was reset or lost while it was queued",
+        context_.device()));
+  }
   timeline_.advance(submitted());
 }
 

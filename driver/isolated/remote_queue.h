@@ -43,6 +43,10 @@ class RemoteQueue final : public Queue {
   Status request(wire::Kind kind, std::array<uint64_t, 4> arguments,
                  Payload payload);
 
+  // This queue works for a stream of `visitor`, another device, which is told if
+  // work is lost. To be called before the first command.
+  void serve(Context& visitor) { visitor_ = &visitor; }
+
   // The device is gone: everything counts as done, with `why` as the result of
   // what somebody waits for. Never blocks for long.
   void lose(const Status& why);
@@ -111,6 +115,7 @@ class RemoteQueue final : public Queue {
   const uint32_t index_;
   wire::FenceSlot& slot_;
   HostFunctions host_functions_;
+  Context* visitor_ = nullptr;
 
   std::mutex functions_mutex_;  // functions and their commands are in one order
 

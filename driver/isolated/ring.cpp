@@ -53,32 +53,23 @@ RingMapping RingMapping::map(int life_fd) {
   return result;
 }
 
-bool RingWriter::push(wire::Header header, Payload payload) {
-  while (payload.size() > wire::kMaxPiece) {
-    header.flags |= wire::kContinued;
-    if (!push_piece(header, payload.first(wire::kMaxPiece))) return false;
-    payload = payload.subspan(wire::kMaxPiece);
-  }
-  header.flags &= static_cast<uint16_t>(~wire::kContinued);
-  return push_piece(header, payload);
-}
-
-bool RingWriter::push_piece(wire::Header& header, Payload piece) {
-  const size_t bytes = wire::record_size(piece.size());
-  const size_t needed = piece.empty() ? bytes : bytes + kReserve;
+bool RingWriter::push(wire::Header header, Payload payload, uint64_t* end) {
+  const size_t bytes = wire::record_size(payload.size());
+  const size_t needed = payload.empty() ? bytes : bytes + kReserve;
   std::unique_lock lock(mutex_);
   if (wire::kRingBytes - (produced_ - consumed_) < needed) [[unlikely]] {
     if (!wait_for_room(lock, needed)) return false;
   }
   if (closed_.load(std::memory_order_relaxed)) return false;
   header.size = static_cast<uint32_t>(bytes);
-  header.payload_size = static_cast<uint32_t>(piece.size());
+  header.payload_size = static_cast<uint32_t>(payload.size());
   std::byte* const place = mapping_.at(produced_);
   std::memcpy(place, &header, sizeof header);
-  if (!piece.empty()) {
-    std::memcpy(place + sizeof header, piece.data(), piece.size());
+  if (!payload.empty()) {
+    std::memcpy(place + sizeof header, payload.data(), payload.size());
   }
   produced_ += bytes;
+  if (end != nullptr) *end = produced_;
   control_.produced.advance(produced_);
   return true;
 }

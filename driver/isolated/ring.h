@@ -42,9 +42,12 @@ class RingWriter {
       : mapping_(std::move(mapping)), control_(control) {}
 
   // Adds a command; fills in the sizes. Waits while the ring is full; there is
-  // room set aside for commands without a payload. Commands of one queue are
-  // added by one thread at a time. Returns false if it was closed.
-  bool push(wire::Header header, Payload payload);
+  // room set aside for commands without a payload. Stores where the command
+  // ends in `end`, if given. Returns false if it was closed.
+  bool push(wire::Header header, Payload payload, uint64_t* end = nullptr);
+
+  // Waits until the device has taken everything before a position.
+  void wait_until_taken(uint64_t end) const { control_.consumed.wait(end); }
 
   bool is_half_full() const {
     return control_.produced.value() - control_.consumed.value() >
@@ -56,7 +59,6 @@ class RingWriter {
   void close();
 
  private:
-  bool push_piece(wire::Header& header, Payload piece);
   // Waits until so many bytes are free, without the lock that it takes.
   bool wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes);
 

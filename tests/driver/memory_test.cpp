@@ -351,7 +351,9 @@ OPENREG_CHILD(give_memory_back) {
   CHILD_CHECK(orDeviceSynchronize() == orSuccess);
   CHILD_CHECK(resident_bytes() > before + 440 * kMiB);
   CHILD_CHECK(orFree(ptr) == orSuccess);
-  CHILD_CHECK(resident_bytes() < before + 272 * kMiB);
+  // A device in another process does it in its own time.
+  CHILD_CHECK(eventually(
+      [&] { return resident_bytes() < before + 272 * kMiB; }));
   return 0;
 }
 

@@ -15,8 +15,30 @@ namespace openreg {
 
 namespace {
 
+// Up to so many bytes the dispatcher copies by itself.
+constexpr uint64_t kCheapBytes = uint64_t{64} << 10;
+
 bool is_about_device(wire::Kind kind) {
   return kind >= wire::Kind::kPlace && kind <= wire::Kind::kRetireQueue;
+}
+
+// Whether a command is so short that the dispatcher may run it by itself. That
+// a kernel is short is the program's promise: others can be seen.
+bool may_run_here(const wire::Header& header) {
+  if ((header.flags & wire::kCheap) == 0) return false;
+  switch (header.kind) {
+    case wire::Kind::kLaunch:
+    case wire::Kind::kStamp:
+    case wire::Kind::kFindKernel:
+    case wire::Kind::kPing:
+      return true;
+    case wire::Kind::kCopy:
+      return header.arguments[2] <= kCheapBytes;
+    case wire::Kind::kFill:
+      return header.arguments[1] <= kCheapBytes;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -38,19 +60,8 @@ void Dispatcher::handle(const wire::Header& header,
                         std::span<const std::byte> payload) {
   Status status;
   try {
-    if ((header.flags & wire::kContinued) != 0) {
-      if (!assemble(header.queue, payload)) {
-        status = failure(orErrorInvalidValue, "a command is too long, or has no queue");
-      }
-    } else if (is_about_device(header.kind)) {
-      status = handle_device(header);
-    } else if (unfinished_.empty() || unfinished_.count(header.queue) == 0) {
-      status = handle_queued(header, payload);
-    } else {
-      const bool fits = assemble(header.queue, payload);
-      const auto whole = unfinished_.extract(header.queue);
-      status = handle_queued(header, fits ? whole.mapped() : payload);
-    }
+    status = is_about_device(header.kind) ? handle_device(header)
+                                          : handle_queued(header, payload);
   } catch (const std::bad_alloc&) {
     status = failure(orErrorOutOfMemory, "the device process has no memory");
   }
@@ -60,15 +71,20 @@ void Dispatcher::handle(const wire::Header& header,
   }
 }
 
-bool Dispatcher::assemble(uint32_t queue, std::span<const std::byte> piece) {
-  if (find_queue(queue) == nullptr) return false;
-  std::vector<std::byte>& whole = unfinished_[queue];
-  if (piece.size() > wire::kMaxPayload - whole.size()) {
-    whole.clear();
-    return false;
+Status Dispatcher::find_staged(std::span<const std::byte>* payload) const {
+  wire::StagedPayload staged{};
+  if (payload->size() == sizeof staged) {
+    std::memcpy(&staged, payload->data(), sizeof staged);
   }
-  whole.insert(whole.end(), piece.begin(), piece.end());
-  return true;
+  const void* const bytes =
+      staged.size <= wire::kMaxPayload
+          ? parts_.host.staging.find(staged.address, staged.size)
+          : nullptr;
+  if (bytes == nullptr) {
+    return failure(orErrorInvalidValue, "a staged payload is not there");
+  }
+  *payload = {static_cast<const std::byte*>(bytes), staged.size};
+  return {};
 }
 
 Status Dispatcher::handle_device(const wire::Header& header) {
@@ -105,6 +121,13 @@ Status Dispatcher::create_queue(uint32_t index, uint64_t priority) {
   if (level < kGreatestPriority || level > kLeastPriority) {
     return failure(orErrorInvalidValue, "there is no such priority");
   }
+  if (const auto old = retired_[index].lock()) {
+    // Two queues with work would not know each other's numbers.
+    if (!old->idle()) {
+      return failure(orErrorInvalidValue, "queue %u still has work", index);
+    }
+  }
+  retired_.erase(index);
   if (queues_.size() <= index) queues_.resize(index + 1);
   auto queue = std::make_shared<WorkerQueue>(parts_.context, places_,
                                              static_cast<int>(level),
@@ -120,7 +143,10 @@ Status Dispatcher::retire_queue(uint32_t index) {
     return failure(orErrorInvalidHandle, "there is no queue %u to retire",
                    index);
   }
-  unfinished_.erase(index);
+  std::erase_if(retired_, [](const auto& entry) {
+    return entry.second.expired();
+  });
+  retired_[index] = queues_[index];
   all_queues_.retire(*queue);
   queues_[index].reset();
   return {};
@@ -142,13 +168,6 @@ Status Dispatcher::handle_queued(const wire::Header& header,
                    static_cast<unsigned long long>(header.number), header.queue,
                    static_cast<unsigned long long>(queue->submitted() + 1));
   }
-  const bool is_cheap = (header.flags & wire::kCheap) != 0;
-  if (is_cheap && !payload.empty()) {
-    // It may run from here, and must not change meanwhile.
-    scratch_.assign(payload.begin(), payload.end());
-    payload = scratch_;
-  }
-  Command command;
   Status status;
   Completion* completion = nullptr;
   if (header.reply != wire::kNoReply) {
@@ -158,6 +177,16 @@ Status Dispatcher::handle_queued(const wire::Header& header,
                        header.reply);
     }
   }
+  if (status.ok() && (header.flags & wire::kStaged) != 0) {
+    status = find_staged(&payload);
+  }
+  const bool is_cheap = may_run_here(header);
+  if (is_cheap && !payload.empty()) {
+    // It may run from here, and must not change meanwhile.
+    scratch_.assign(payload.begin(), payload.end());
+    payload = scratch_;
+  }
+  Command command;
   if (status.ok()) {
     status = read_command(header, payload, completion, &command);
   }

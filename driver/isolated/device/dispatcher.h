@@ -48,12 +48,19 @@ class Dispatcher {
   // Handles one command. `payload` may lie in shared memory; it is read once.
   void handle(const wire::Header& header, std::span<const std::byte> payload);
 
+  // The number that the next command of a queue has to have; 0 if there is no
+  // such queue.
+  uint64_t next_number(uint32_t queue) const {
+    const Queue* const found = find_queue(queue);
+    return found != nullptr ? found->submitted() + 1 : 0;
+  }
+
   // Tells the program of a failure that belongs to no queue.
   void report(const Status& status);
 
  private:
-  // Adds a piece to a payload that comes in several; false if it is too long.
-  bool assemble(uint32_t queue, std::span<const std::byte> piece);
+  // Finds a payload that lies in staging memory.
+  Status find_staged(std::span<const std::byte>* payload) const;
   Status handle_device(const wire::Header& header);
   Status create_queue(uint32_t index, uint64_t priority);
   Status retire_queue(uint32_t index);
@@ -86,8 +93,7 @@ class Dispatcher {
   Modules modules_;
   QueueList all_queues_;
   std::vector<std::shared_ptr<Queue>> queues_;  // by index
-  // Payloads of which not all pieces have come, by queue.
-  std::map<uint32_t, std::vector<std::byte>> unfinished_;
+  std::map<uint32_t, std::weak_ptr<Queue>> retired_;  // may still have work
   std::vector<std::byte> scratch_;
 };
 

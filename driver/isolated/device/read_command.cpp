@@ -11,9 +11,6 @@ namespace openreg {
 
 namespace {
 
-// Up to so many bytes the dispatcher copies by itself.
-constexpr uint64_t kCheapBytes = uint64_t{64} << 10;
-
 // The strings in a payload; each must end inside.
 bool read_strings(std::span<const std::byte> payload,
                   std::vector<std::string>* strings) {
@@ -35,6 +32,9 @@ Status Dispatcher::read_command(const wire::Header& header,
                                 Completion* completion, Command* command) {
   if ((header.flags & ~wire::kKnownFlags) != 0) {
     return failure(orErrorInvalidValue, "flags 0x%x are unknown", header.flags);
+  }
+  if (header.queue == control_queue_) {
+    return read_request(header, payload, command);
   }
   switch (header.kind) {
     case wire::Kind::kLaunch:
@@ -150,9 +150,6 @@ Status Dispatcher::read_wait(const wire::Header& header, Command* command) {
 }
 
 Status Dispatcher::read_host(const wire::Header& header, Command* command) {
-  if ((header.flags & wire::kCheap) != 0) {
-    return failure(orErrorInvalidValue, "a host function is never cheap");
-  }
   *command = make_host_call(parts_.fences[header.queue]);
   return {};
 }
@@ -170,14 +167,12 @@ Status Dispatcher::read_stamp(const wire::Header& header, Command* command) {
 Status Dispatcher::read_request(const wire::Header& header,
                                 std::span<const std::byte> payload,
                                 Command* command) {
-  if (header.kind > wire::Kind::kLast || header.kind == wire::Kind::kNone) {
-    return failure(orErrorInvalidValue, "commands of kind %u are unknown",
+  if (header.kind > wire::Kind::kLast ||
+      header.kind < wire::Kind::kLoadModule) {
+    return failure(orErrorInvalidValue, "commands of kind %u are not for this queue",
                    static_cast<unsigned>(header.kind));
   }
-  const bool may_be_cheap = header.kind == wire::Kind::kPing ||
-                            header.kind == wire::Kind::kFindKernel;
-  if (header.queue != control_queue_ ||
-      ((header.flags & wire::kCheap) != 0 && !may_be_cheap)) {
+  if (header.queue != control_queue_) {
     return failure(orErrorInvalidValue, "a request is on the wrong queue");
   }
   if (header.kind == wire::Kind::kPing) {

@@ -1,0 +1,89 @@
+#include "support/fuzz_device.h"
+
+#include "core/engine.h"
+
+namespace openreg::test {
+
+namespace {
+
+// The commands of a device process do not go through an engine.
+class NoEngine final : public Engine {
+ public:
+  std::shared_ptr<Queue> create_queue(int /*priority*/) override {
+    return nullptr;
+  }
+  Status load_module(const char* /*path*/,
+                     std::shared_ptr<ModuleImage>* /*image*/) override {
+    return failure(orErrorNotSupported, "not here");
+  }
+  std::shared_ptr<ModuleImage> builtin_module() override { return nullptr; }
+  int places() const override { return 0; }
+  bool can_access_peers() const override { return false; }
+};
+
+std::unique_ptr<Engine> make_no_engine(Context& /*context*/) {
+  return std::make_unique<NoEngine>();
+}
+
+}  // namespace
+
+FuzzDevice::FuzzDevice()
+    : life_(SharedMemory::create("fuzz-life", wire::kLifeBytes)),
+      fences_(SharedMemory::create("fuzz-fences", wire::kFencesBytes)),
+      control_(reinterpret_cast<wire::Control*>(life_.data())) {
+  using At = FuzzAddresses;
+  host_.pinned = {At::kPinned, SharedMemory::create("fuzz", At::kHostSize)};
+  host_.staging = {At::kStaging, SharedMemory::create("fuzz", At::kHostSize)};
+  context_ = std::make_unique<Context>(config_, 0, 1, nullptr, host_,
+                                       make_no_engine);
+  host_.own = context_.get();
+  static_cast<void>(context_->memory().open_view(At::kMemory, At::kMemorySize,
+                                                 At::kMemoryLimit));
+  reports_ = std::make_unique<Reports>(*control_);
+  context_->failures().set_sink([this](const Status& status) {
+    reports_->publish(status, context_->failures().is_sticky(status.code()));
+  });
+  answers_ = std::make_unique<Answers>(
+      reinterpret_cast<wire::Reply*>(life_.data() + wire::kRepliesOffset));
+  const DeviceParts parts{
+      *context_, host_, reinterpret_cast<wire::FenceSlot*>(fences_.data()),
+      reinterpret_cast<Timestamp*>(life_.data() + wire::kStampsOffset),
+      *answers_};
+  dispatcher_ = std::make_unique<Dispatcher>(parts, kControlQueue);
+}
+
+void FuzzDevice::send(SentCommand command) {
+  wire::Header& header = command.header;
+  header.payload_size = static_cast<uint32_t>(command.payload.size());
+  header.size = static_cast<uint32_t>(wire::record_size(command.payload.size()));
+  if (header.number == kNextNumber) {
+    header.number = dispatcher_->next_number(header.queue);
+  }
+  dispatcher_->handle(header, command.payload);
+}
+
+uint64_t FuzzDevice::taken() const {
+  uint64_t sum = 0;
+  for (uint32_t queue = 0; queue < 16; ++queue) {
+    sum += dispatcher_->next_number(queue);
+  }
+  return sum;
+}
+
+bool FuzzDevice::answers() {
+  SentCommand ping;
+  ping.header.kind = wire::Kind::kPing;
+  ping.header.queue = kControlQueue;
+  ping.header.reply = wire::kNoReply;
+  ping.header.number = kNextNumber;
+  const auto& done =
+      reinterpret_cast<wire::FenceSlot*>(fences_.data())[kControlQueue].done;
+  const uint64_t number = dispatcher_->next_number(kControlQueue);
+  send(ping);
+  for (int i = 0; i < 2000; ++i) {
+    if (done.wait_for(number, std::chrono::milliseconds(10))) return true;
+  }
+  return false;
+}
+
+}  // namespace openreg::test

@@ -1,0 +1,63 @@
+"""Which tests run on which driver.
+
+``OPENREG_DRIVER`` chooses the driver of a run, as for every program. ``make test`` runs
+the tests once for each, with ``--shared``: what says nothing about a driver runs on the
+default one alone, and what takes long is divided between them.
+"""
+
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+
+_DRIVERS = ("inprocess", "isolated")
+
+# They use no device, or choose the driver by themselves.
+_ONCE = (
+    "coverage/test_harness.py",
+    "openreg/test_memory_viewer.py",
+    "test_info.py",
+    "test_integration_table.py",
+    "test_paths.py",
+    "test_wheel.py",
+)
+# Each of their tests runs on one of the drivers.
+_LONG = (
+    "coverage/test_sample.py",
+    "openreg/engine/test_random_programs.py",
+    "openreg/real_models/test_real_models.py",
+    "openreg/test_device_type_tests.py",
+    "test_examples.py",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--shared``."""
+    parser.addoption(
+        "--shared",
+        action="store_true",
+        help="run only this driver's share of the tests that take long",
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave the other driver its share; they are not tests of this run at all."""
+    if not config.getoption("--shared"):
+        return
+    driver = os.environ.get("OPENREG_DRIVER") or _DRIVERS[0]
+    kept = [item for item in items if driver in _drivers_of(item)]
+    config.hook.pytest_deselected(items=[x for x in items if x not in set(kept)])
+    items[:] = kept
+
+
+def _drivers_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the drivers that the test is to be run on."""
+    file = item.path.relative_to(Path(__file__).parent).as_posix()
+    if file in _ONCE:
+        return _DRIVERS[:1]
+    if file in _LONG:
+        return (_DRIVERS[zlib.crc32(item.name.encode()) % len(_DRIVERS)],)
+    return _DRIVERS

@@ -31,7 +31,7 @@ def gather(start: bool = True) -> dict[str, Any]:
     import torch
 
     import torch_openreg
-    from torch_openreg import _C
+    from torch_openreg import _C, openreg
 
     driver = _C._driver_version()
     result: dict[str, Any] = {
@@ -49,12 +49,12 @@ def gather(start: bool = True) -> dict[str, Any]:
         "devices": [],
     }
     try:
-        torch.openreg.init()
+        openreg.init()
     except RuntimeError as error:
         result["error"] = str(error).splitlines()[0]
         return result
     result["devices"] = [
-        _device(index, start) for index in range(torch.openreg.device_count())
+        _device(index, start) for index in range(openreg.device_count())
     ]
     return result
 
@@ -80,13 +80,15 @@ def _settings() -> dict[str, str]:
     """Return the settings of the process that change what operators give."""
     import torch
 
+    from torch_openreg import openreg
+
     return {
         "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "threads": str(torch.get_num_threads()),
         "deterministic": str(torch.are_deterministic_algorithms_enabled()),
         "matmul precision": torch.get_float32_matmul_precision(),
         "mkldnn": str(torch.backends.mkldnn.enabled),
-        "strict": str(torch.openreg.is_strict()),
+        "strict": str(openreg.is_strict()),
     }
 
 
@@ -94,14 +96,16 @@ def _device(index: int, start: bool) -> dict[str, Any]:
     """Return what there is to say of one device."""
     import torch
 
+    from torch_openreg import openreg
+
     error = None
     if start:
         try:
             torch.ones(1, device=f"openreg:{index}")
-            torch.openreg.synchronize(index)
+            openreg.synchronize(index)
         except RuntimeError as failure:
             error = str(failure).splitlines()[0]
-    process = asdict(torch.openreg.process_info(index))
+    process = asdict(openreg.process_info(index))
     return {"index": index, **process, "error": error}
 
 

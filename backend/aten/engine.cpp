@@ -191,7 +191,9 @@ Metadata learn_metadata(const OperatorInfo& info, Encoder& encoder,
   Metadata metadata;
   const Metadata inferred = infer_metadata(info, arguments, encoder.device());
   if (inferred != nullptr && is_checked(info, encoder, settings) &&
-      !has_idle_strides(info, *inferred, arguments)) {
+      !has_idle_strides(info, *inferred, arguments) &&
+      !writes_overlapping(info, arguments) &&
+      !(encoder.writer().has_shared_storage() && info.writes)) {
     metadata = inferred;
   } else {
     metadata = rehearse(info, arguments, has_warned);

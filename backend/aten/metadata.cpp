@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 #include <ATen/record_function.h>
@@ -267,6 +268,23 @@ bool can_resize_first(const OperatorInfo& info,
         return arguments[resize.argument].is_out() && resize.flags == 0 &&
                c10::multiply_integers(resize.sizes) != 0;
       });
+}
+
+bool writes_overlapping(const OperatorInfo& info,
+                        std::span<const c10::IValue> arguments) {
+  const auto overlaps = [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() &&
+           at::has_internal_overlap(value.toTensor()) == at::MemOverlap::Yes;
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!info.written[i]) continue;
+    const c10::IValue& value = arguments[i];
+    if (value.isTensorList() ? std::ranges::any_of(value.toListRef(), overlaps)
+                             : overlaps(value)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool has_idle_strides(const OperatorInfo& info,

@@ -39,6 +39,11 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
 bool can_resize_first(const OperatorInfo& info,
                       const record::CallMetadata& metadata);
 
+// Whether elements of a tensor that is written share a place. Operators refuse
+// that, and Meta kernels don't look.
+bool writes_overlapping(const OperatorInfo& info,
+                        std::span<const c10::IValue> arguments);
+
 // Whether the call ends with a result, or an `out`, whose strides mean nothing,
 // since it has no elements, or one. Meta kernels know nothing of what operators
 // give for them.

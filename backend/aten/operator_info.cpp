@@ -151,6 +151,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   const std::string& base = op.operator_name().name;
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(is_written(argument));
+    writes = writes || written.back();
     has_out = has_out || argument.is_out();
     is_carryable = is_carryable && is_carryable_type(*argument.type());
     if (argument.name() == "generator") {

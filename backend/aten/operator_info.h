@@ -35,6 +35,7 @@ struct OperatorInfo {
   bool returns_new = false;       // some return is no argument
   bool gives_one_tensor = false;  // which is new, and nothing else
   bool has_out = false;           // some argument is written only
+  bool writes = false;            // some argument is written
 
   bool is_carryable = true;      // a record can hold its arguments and results
   bool is_pointwise = false;     // numbers don't decide metadata

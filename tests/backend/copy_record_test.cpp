@@ -49,7 +49,8 @@ TEST(CopyRecordTest, HoldsBothTensors) {
   TensorRecord dst;
   TensorRecord src;
   uint64_t settings = 0;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
+  ASSERT_TRUE(
+      decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(dst.dtype, static_cast<int64_t>(at::kFloat));
   EXPECT_EQ(src.dtype, static_cast<int64_t>(at::kInt));
   EXPECT_EQ(list(dst.sizes), (std::vector<int64_t>{2, 3}));
@@ -62,11 +63,13 @@ TEST(CopyRecordTest, HoldsBothTensors) {
 
 TEST(CopyRecordTest, HoldsLazyBits) {
   const at::Tensor tensor = at::empty({2}, at::dtype(at::kComplexFloat));
-  const CopyRecord record = encode_copy(tensor, tensor.conj()._neg_view(), kSettings);
+  const CopyRecord record =
+      encode_copy(tensor, tensor.conj()._neg_view(), kSettings);
   TensorRecord dst;
   TensorRecord src;
   uint64_t settings = 0;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
+  ASSERT_TRUE(
+      decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(dst.flags, 0);
   EXPECT_EQ(src.flags, TensorRecord::kConjugate | TensorRecord::kNegative);
 }
@@ -79,7 +82,8 @@ TEST(CopyRecordTest, LeavesOutDimensionsOfSizeOne) {
   TensorRecord dst;
   TensorRecord src;
   uint64_t settings = 0;
-  ASSERT_TRUE(decode_copy({record.data(), record.size()}, &dst, &src, &settings));
+  ASSERT_TRUE(
+      decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(list(dst.sizes), std::vector<int64_t>{7});
 }
 

@@ -23,6 +23,12 @@ def _fresh_device():
     torch.openreg.reset_device(1)
 
 
+def use_and_wait(use: Callable[[Tensor], object], tensor: Tensor) -> None:
+    """An error that comes late comes at the end of this."""
+    use(tensor)
+    torch.openreg.synchronize()
+
+
 def test_new_tensors_work_after_a_reset():
     old = torch.ones(4, device=DEVICE)
     (old + 1).cpu()
@@ -40,15 +46,11 @@ def test_old_tensors_are_refused_and_their_end_is_quiet(recwarn):
     small = [torch.ones(2, device=DEVICE) for _ in range(5)]
     torch.openreg.reset_device(1)
 
-    def used(use: Callable[[Tensor], object]) -> None:
-        use(old)
-        torch.openreg.synchronize()
-
     for use in (Tensor.cpu, Tensor.sum, Tensor.zero_, Tensor.nonzero):
         with pytest.raises(RuntimeError):
-            used(use)
+            use_and_wait(use, old)
         torch.openreg.reset_device(1)
-    del old, small, used
+    del old, small
     gc.collect()
     assert torch.ones(3, device=DEVICE).tolist() == [1, 1, 1]
     assert [str(warning.message) for warning in recwarn] == []

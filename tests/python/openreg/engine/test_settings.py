@@ -22,6 +22,7 @@ def kept_settings() -> Iterator[None]:
         torch.get_num_threads(),
         torch.get_float32_matmul_precision(),
         torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+        torch.backends.quantized.engine,
     )
     try:
         yield
@@ -32,6 +33,7 @@ def kept_settings() -> Iterator[None]:
         torch.set_num_threads(before[4])
         torch.set_float32_matmul_precision(before[5])
         torch._C._set_mkldnn_enabled(before[6])
+        torch.backends.quantized.engine = before[7]
         torch.set_flush_denormal(False)
 
 
@@ -225,6 +227,30 @@ def test_denormal_numbers_behind_a_held_stream(gate):
     gate.open()
     bits = [y.view(torch.int32).item() != 0 for y in (kept, flushed, kept_again)]
     assert bits == [True, False, True]
+
+
+@pytest.mark.parametrize("engine", torch.backends.quantized.supported_engines)
+def test_quantized_operators_use_the_engine_of_the_call(engine):
+    """A layer that was packed for one engine runs with that one alone."""
+    x = torch.quantize_per_tensor(numbers(3, 4).abs(), 0.1, 0, torch.quint8)
+    ours = x.to(DEVICE)
+    torch.backends.quantized.engine = engine
+    found = torch.ops.quantized.add(ours, ours, 0.2, 3)
+    torch.backends.quantized.engine = "x86"
+    assert torch.equal(
+        found.int_repr().cpu(), torch.ops.quantized.add(x, x, 0.2, 3).int_repr()
+    )
+
+
+def test_a_copy_that_converts_flushes_denormal_numbers_as_the_call_says():
+    x = torch.tensor([1e-40, 1.0])
+    ours = x.to(DEVICE)
+    if not torch.set_flush_denormal(True):
+        pytest.fail("this CPU cannot flush denormal numbers")
+    flushed = ours.to(torch.float64)
+    torch.set_flush_denormal(False)
+    kept = ours.to(torch.float64)
+    assert [flushed[0].item() == 0, kept[0].item() == 0] == [True, False]
 
 
 # Modes of the thread

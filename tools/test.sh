@@ -2,8 +2,8 @@
 # Runs the tests: the driver's and the launch record's under each build preset, the
 # backend's under `dev`, then those of the Python package. Tests that use devices run on
 # both drivers, those of Python that take long on one of them. With --all also what
-# takes long: all of PyTorch's databases, a soak of the stream and event tests and
-# the stress tests at ten times their size. Stops at the first failure.
+# takes long: all of PyTorch's databases, a thousand killed devices, a soak of the stream
+# and event tests and the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -36,6 +36,8 @@ done
 if $all; then
   stage "python: coverage" \
     python -m tests.coverage run --report docs/coverage.md
+  stage "python: 1000 kills" env OPENREG_TEST_KILLS=1000 \
+    python -m pytest tests/python/isolated -k random_moments
   for preset in dev tsan; do
     stage "$preset: soak" ctest --preset "$preset" -C Soak -L '^soak$'
     stage "$preset: stress" \
@@ -45,4 +47,4 @@ fi
 
 printf 'All tests passed (%s, python%s) in %d s.\n' \
   "$(IFS=,; echo "${PRESETS[*]}" | sed 's/,/, /g')" \
-  "$($all && echo ', coverage, soak, stress')" "$SECONDS"
+  "$($all && echo ', coverage, kills, soak, stress')" "$SECONDS"

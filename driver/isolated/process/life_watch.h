@@ -3,7 +3,7 @@
 #pragma once
 
 #include "isolated/process/beat_page.h"
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 namespace openreg {
 

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 #include "isolated/process/spawn.h"
 #include "isolated/process/zygote.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/status.h"
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 namespace openreg {
 

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "core/status.h"
 #include "core/descriptor.h"
+#include "core/status.h"
 
 namespace openreg {
 

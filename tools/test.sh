@@ -3,8 +3,8 @@
 # backend's under `dev`, then those of the Python package, and builds the site of the
 # documentation. Tests that use devices run on both drivers, those of Python that take
 # long on one of them. With --all also the tests with other libraries and what
-# takes long: all of PyTorch's databases, a soak of the stream and event tests and
-# the stress tests at ten times their size. Stops at the first failure.
+# takes long: all of PyTorch's databases, a thousand killed devices, a soak of the stream
+# and event tests and the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -39,6 +39,8 @@ if $all; then
   tools/test_ecosystem.sh
   stage "python: coverage" \
     python -m tests.coverage run --report docs/coverage.md
+  stage "python: 1000 kills" env OPENREG_TEST_KILLS=1000 \
+    python -m pytest tests/python/isolated -k random_moments
   for preset in dev tsan; do
     stage "$preset: soak" ctest --preset "$preset" -C Soak -L '^soak$'
     stage "$preset: stress" \
@@ -48,4 +50,4 @@ fi
 
 printf 'All tests passed (%s, python%s) in %d s.\n' \
   "$(IFS=,; echo "${PRESETS[*]}" | sed 's/,/, /g')" \
-  "$($all && echo ', coverage, soak, stress')" "$SECONDS"
+  "$($all && echo ', coverage, kills, soak, stress')" "$SECONDS"

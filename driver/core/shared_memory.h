@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/descriptor.h"
+
 namespace openreg {
 
 // A piece of shared memory, mapped into this process; movable. Not thread-safe,
@@ -28,7 +30,7 @@ class SharedMemory {
   explicit operator bool() const { return data_ != nullptr; }
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  int fd() const { return fd_; }
+  int fd() const { return memory_.get(); }
 
   // Whether [pointer, pointer + bytes) lies inside.
   bool contains(const void* pointer, size_t bytes) const {
@@ -40,12 +42,16 @@ class SharedMemory {
   // Gives the memory of the whole pages in a range back; they read as zeros.
   void give_back(size_t offset, size_t bytes) const;
 
+  // Gives the memory and the descriptor back. The bytes stay readable, as
+  // zeros.
+  void drop();
+
  private:
-  static SharedMemory map(int fd, size_t size);
+  static SharedMemory map(Descriptor memory, size_t size);
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  int fd_ = -1;
+  Descriptor memory_;
 };
 
 }  // namespace openreg

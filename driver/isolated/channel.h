@@ -56,6 +56,9 @@ class Channel final : public FailureSource,
   }
   // The device has ended: wakes those who wait for room.
   void close() { writer_->close(); }
+  // Nor will there be another one in this life: gives the memory back. Who is
+  // late finds no answers.
+  void drop() { life_.drop(); }
 
   // Takes a reply slot, waiting until there is one.
   uint32_t take_reply();

@@ -176,6 +176,8 @@ void IsolatedEngine::close() {
                context_.device()));
   context_.failures().set_source(nullptr);
   const std::lock_guard lock(mutex_);
+  // Old streams keep the channel for as long as they are known.
+  if (channel_ != nullptr) channel_->drop();
   channel_.reset();
   queues_.clear();
 }

@@ -16,6 +16,8 @@ _DRIVERS = ("inprocess", "isolated")
 # They use no device, or choose the driver by themselves.
 _ONCE = (
     "coverage/test_harness.py",
+    "isolated/test_distance.py",
+    "isolated/test_kill.py",
     "openreg/test_memory_viewer.py",
     "test_info.py",
     "test_integration_table.py",

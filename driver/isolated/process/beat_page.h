@@ -14,7 +14,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 namespace openreg {
 

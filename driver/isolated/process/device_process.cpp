@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 #include "isolated/process/watcher.h"
 
 namespace openreg {

@@ -2,11 +2,11 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -98,7 +98,7 @@ bool start_life_watch(Descriptor parent, Descriptor life, BeatPage beats) {
   return true;
 }
 
-void StartUp::on_end_request(std::function<void()> handler) {
+void StartUp::on_end_request(const std::function<void()>& handler) {
   bool requested = false;
   {
     EndHandler& end = end_handler();

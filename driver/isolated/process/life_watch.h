@@ -2,8 +2,8 @@
 // life (Note [Signs of life]).
 #pragma once
 
+#include "core/descriptor.h"
 #include "isolated/process/beat_page.h"
-#include "isolated/process/descriptor.h"
 
 namespace openreg {
 

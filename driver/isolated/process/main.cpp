@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 #include "isolated/process/spawn.h"
 #include "isolated/process/zygote.h"
 
@@ -33,7 +33,8 @@ void close_one_by_one(int first) {
   std::vector<int> fds;
   for (const auto& entry :
        std::filesystem::directory_iterator("/proc/self/fd")) {
-    fds.push_back(std::atoi(entry.path().filename().c_str()));
+    fds.push_back(static_cast<int>(
+        std::strtol(entry.path().filename().c_str(), nullptr, 10)));
   }
   for (const int fd : fds) {
     if (fd >= first) close(fd);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 namespace openreg {
 

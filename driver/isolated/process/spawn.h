@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "core/descriptor.h"
 #include "core/status.h"
-#include "isolated/process/descriptor.h"
 
 namespace openreg {
 

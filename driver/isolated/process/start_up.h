@@ -19,7 +19,7 @@ struct StartUp {
   // parent has asked already; else on the thread that looks after the parent,
   // so it must not block. Without a handler the process ends by _exit(0). Call
   // it once.
-  static void on_end_request(std::function<void()> handler);
+  static void on_end_request(const std::function<void()>& handler);
 };
 
 // Serves the device until the parent asks it to end; the result is the exit

@@ -4,12 +4,12 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -136,6 +136,7 @@ int Watcher::poll_timeout(SteadyTime now) const {
 }
 
 void Watcher::read_zygote() {
+  if (!zygote_) return;
   Message message;
   if (!receive_message(zygote_->socket.get(), &message)) {
     std::string ignored;

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/status.h"
 #include "isolated/process/beat_page.h"
-#include "isolated/process/descriptor.h"
 #include "isolated/process/device_process.h"
 #include "isolated/process/message.h"
 #include "isolated/process/spawn.h"

@@ -1,7 +1,7 @@
 // The process that forks devices (Note [Processes]), at its own end.
 #pragma once
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 namespace openreg {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 #include "isolated/process/device_process.h"
 
 namespace openreg::test {

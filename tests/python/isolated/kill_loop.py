@@ -4,6 +4,7 @@ A program: ``kill_loop.py SEED KILLS``. Prints a summary as JSON, or ends with t
 traceback of what went wrong.
 """
 
+import copy
 import gc
 import json
 import os
@@ -66,8 +67,11 @@ class Training:
 
     def load(self, saved: dict[str, Any]) -> None:
         """Go on from there."""
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        # load_state_dict would turn every error into a RuntimeError of its own.
+        for name, tensor in self.model.state_dict().items():
+            tensor.copy_(saved["model"][name])
+        # The optimizer keeps tensors of the CPU and counts in them.
+        self.optimizer.load_state_dict(copy.deepcopy(saved["optimizer"]))
         torch.openreg.set_rng_state(saved["random"], 0)
         self.step = saved["step"]
 

@@ -1,4 +1,4 @@
-#include "isolated/process/descriptor.h"
+#include "core/descriptor.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -138,14 +138,25 @@ bool is_checked(const OperatorInfo& info, Encoder& encoder, uint64_t settings) {
          nullptr;
 }
 
+// Whether a good call says that others of its kind are: kernels look at the
+// dtypes of empty tensors no more than they need.
+bool is_telling(Encoder& encoder, const record::CallMetadata& metadata) {
+  return encoder.largest_tensor() > 0 &&
+         std::ranges::none_of(metadata.outputs, [](const auto& shape) {
+           return shape.bytes == 0;
+         });
+}
+
 // The call was good; what it gives is worth keeping unless it has resized.
 void remember(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
               const Metadata& metadata) {
   static const auto& good =
       *new Metadata(std::make_shared<record::CallMetadata>());
-  record::Words signature;
-  encoder.writer().write_signature(&signature);
-  cache().insert(signature_id(info), settings, signature.view(), good);
+  if (is_telling(encoder, *metadata)) {
+    record::Words signature;
+    encoder.writer().write_signature(&signature);
+    cache().insert(signature_id(info), settings, signature.view(), good);
+  }
   if (!metadata->resizes.empty()) return;
   cache().insert(info.id, context_of(encoder.writer(), settings),
                  encoder.writer().key(), metadata);

@@ -5,6 +5,7 @@ place, ``out=``, other streams and changed settings. A step that the CPU refuses
 must be refused on the device, with the same type, and change nothing.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import torch
 from compare import DEVICE, assert_same_tensor, threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from promises import runs_at_the_call
 from torch.nn import functional
 
 Tensor = torch.Tensor
@@ -192,14 +194,25 @@ def run(program: Program, device: str) -> Iterator[object]:
         with on_stream(streams, step.stream):
             try:
                 result = OPERATIONS[step.name](x, y, step.number)
+                if not runs_at_the_call():  # then failures of data come later
+                    torch.openreg.synchronize()
             except Exception as error:
-                yield type(error)
+                yield kind_of(error)
                 continue
         if isinstance(result, Tensor) and result.numel() <= LARGE:
             pool.append(result)
             del pool[: max(0, len(pool) - LIMIT)]
         yield None
     yield pool
+
+
+def kind_of(error: Exception) -> str:
+    """The name of the type, also where a device has told of it later."""
+    name = type(error).__name__
+    if isinstance(error, torch.AcceleratorError) and not runs_at_the_call():
+        later = re.search(r" failed on device \d+: (\w+): ", str(error))
+        name = later[1] if later is not None else name
+    return name.lstrip("_")
 
 
 class on_stream:  # noqa: N801 (used as a statement)

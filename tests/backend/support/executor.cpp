@@ -1,4 +1,4 @@
-#include "support/executor.h"
+#include "tests/backend/support/executor.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

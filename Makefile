@@ -1,6 +1,6 @@
 # Thin front end: the work is done by CMake's presets and the scripts in tools/.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-ecosystem bench docs lint format wheel clean
+.PHONY: help setup demo test test-all test-isolated test-ecosystem bench docs lint format wheel clean
 
 STAMP := .venv/.setup-done
 
@@ -21,6 +21,9 @@ test: $(STAMP) ## Run the tests under dev, asan, tsan and ubsan, then Python's
 
 test-all: $(STAMP) ## Run the tests, the full coverage, a soak and stress tests
 	@tools/test.sh --all
+
+test-isolated: $(STAMP) ## Run the tests on devices in processes of their own
+	@tools/test.sh --isolated
 
 test-ecosystem: $(STAMP) ## Run the tests with transformers, Lightning and others
 	@tools/install.sh

@@ -111,10 +111,10 @@ def assert_quoted(quotes: list[str], page: Path, *others: Path) -> None:
         assert any(unindented(quote) in source for source in sources), quote
 
 
-def output_of(program: str) -> str:
-    """What it prints, in a new process with no settings."""
+def run_program(program: str) -> subprocess.CompletedProcess[str]:
+    """Run it in a new process with no settings."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program],
         env=env,
         capture_output=True,
@@ -122,6 +122,11 @@ def output_of(program: str) -> str:
         timeout=120,
         check=False,
     )
+
+
+def output_of(program: str) -> str:
+    """What it prints."""
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -186,15 +191,7 @@ def troubles() -> list[tuple[str, str, str]]:
     ("title", "program", "message"), troubles(), ids=[row[0] for row in troubles()]
 )
 def test_a_trouble_says_what_the_page_shows(title: str, program: str, message: str):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENREG_")}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program(program)
     assert done.returncode != 0
     # What changes from run to run is an ellipsis in the page.
     pattern = ".*?".join(map(re.escape, message.rstrip("\n").split("…")))

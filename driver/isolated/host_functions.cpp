@@ -65,6 +65,7 @@ void HostFunctions::work() {
     }
     function();
     function = nullptr;
+    before_other_process();
     slot_.host_done.advance(next);
   }
 }

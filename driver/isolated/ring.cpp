@@ -69,6 +69,7 @@ bool RingWriter::push(wire::Header header, Payload payload, uint64_t* end) {
     std::memcpy(place + sizeof header, payload.data(), payload.size());
   }
   produced_ += bytes;
+  before_other_process();
   if (end != nullptr) *end = produced_;
   control_.produced.advance(produced_);
   return true;

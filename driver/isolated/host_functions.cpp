@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/process_order.h"
 #include "core/signals_blocked.h"
 
 namespace openreg {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/futex.h"
+#include "core/process_order.h"
 
 namespace openreg {
 

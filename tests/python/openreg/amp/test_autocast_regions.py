@@ -186,7 +186,11 @@ def test_another_type_warns_and_switches_autocast_off(
         region = torch.autocast(DEVICE, dtype=dtype)
     assert "dtypes of torch.float16, torch.bfloat16 currently" in str(record[0].message)
     with region:
+        assert not torch.is_autocast_enabled(DEVICE)
         assert low(x) == torch.float32
+    assert torch.get_autocast_dtype(DEVICE) == torch.float16
+    with torch.autocast(DEVICE):
+        assert low(x) == torch.float16
 
 
 def test_binary_cross_entropy_is_refused_and_its_safe_form_is_not(x: torch.Tensor):

@@ -161,5 +161,7 @@ def test_a_cpp_program_uses_the_installed_backend(installed, tmp_path):
     configure = ("cmake", "-S", source, "-B", tmp_path, "-G", "Ninja")
     run(*configure, f"-DOpenReg_DIR={package}", cwd=tmp_path)
     run("cmake", "--build", tmp_path, cwd=tmp_path)
-    printed = run(tmp_path / "example_backend", cwd=tmp_path)
-    assert "the device agrees with the CPU" in printed
+    for driver in ("inprocess", "isolated"):
+        program = tmp_path / "example_backend"
+        printed = run(program, cwd=tmp_path, OPENREG_DRIVER=driver)
+        assert "the device agrees with the CPU" in printed

@@ -38,8 +38,7 @@ void FailureState::collect() {
   const std::lock_guard lock(collect_mutex_);
   FailureSource* const source = source_.load(std::memory_order_acquire);
   while (source != nullptr && source->has_news()) {
-    const Status status = source->next();
-    if (!status.ok()) report(status);
+    source->next([this](const Status& status) { report(status); });
   }
 }
 

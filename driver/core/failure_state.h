@@ -18,8 +18,9 @@ class FailureSource {
   virtual ~FailureSource() = default;
   // Whether there are any that were not taken; costs one load.
   virtual bool has_news() const = 0;
-  // The next of them, success if there is none.
-  virtual Status next() = 0;
+  // Hands the next of them, if there is one, to `report`; until that returns it
+  // counts as news.
+  virtual void next(const std::function<void(const Status&)>& report) = 0;
 };
 
 // Thread-safe. Asking costs one load while there is no failure, and one more

@@ -117,11 +117,14 @@ uint32_t Channel::index_of(const Timestamp& stamp) const {
   return static_cast<uint32_t>(&stamp - stamps);
 }
 
-Status Channel::next() {
-  // In this order: what is counted has been kept before, if there was room.
-  const uint64_t failures = control_.failures.load(std::memory_order_acquire);
-  if (failures == failures_seen_.load(std::memory_order_relaxed)) return {};
-  failures_seen_.fetch_add(1, std::memory_order_relaxed);
+void Channel::next(const std::function<void(const Status&)>& report) {
+  if (!has_news()) return;
+  report(read_next());
+  failures_seen_.fetch_add(1, std::memory_order_release);
+}
+
+Status Channel::read_next() {
+  // What was counted has been kept before, if there was room.
   if (control_.is_broken.load(std::memory_order_acquire) != 0 &&
       !broken_seen_) {
     broken_seen_ = true;

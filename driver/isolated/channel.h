@@ -72,14 +72,16 @@ class Channel final : public FailureSource,
 
   bool has_news() const override {
     return control_.failures.load(std::memory_order_acquire) !=
-           failures_seen_.load(std::memory_order_relaxed);
+           failures_seen_.load(std::memory_order_acquire);
   }
-  Status next() override;
+  void next(const std::function<void(const Status&)>& report) override;
 
  private:
   Channel(SharedMemory life, wire::Control& control, RingMapping ring);
 
   void start();
+  // The next failure that was not read.
+  Status read_next();
 
   SharedMemory life_;
   wire::Control& control_;
@@ -90,7 +92,7 @@ class Channel final : public FailureSource,
   std::function<void()> starter_;  // guarded by start_mutex_
 
   std::atomic<uint64_t> failures_seen_{0};
-  bool broken_seen_ = false;  // guarded by the one who calls next()
+  bool broken_seen_ = false;  // for the one who calls next()
 
   std::mutex mutex_;
   std::condition_variable reply_returned_;

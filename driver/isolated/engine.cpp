@@ -149,18 +149,22 @@ void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
 }
 
 void IsolatedEngine::lose(const Status& why) {
-  std::vector<std::weak_ptr<RemoteQueue>> queues;
   std::shared_ptr<Channel> channel;
   {
     const std::lock_guard lock(mutex_);
     if (!lost_.ok()) return;
     lost_ = why;
-    queues = queues_;
     channel = channel_;
   }
   // First the reason, then the wake-up: whoever wakes finds it.
   if (why.code() == orErrorDeviceLost) context_.failures().report(why);
   if (channel != nullptr) channel->close();
+  // A queue that is made from here on finds the channel closed.
+  std::vector<std::weak_ptr<RemoteQueue>> queues;
+  {
+    const std::lock_guard lock(mutex_);
+    queues = queues_;
+  }
   for (const auto& weak : queues) {
     if (const auto queue = weak.lock()) queue->lose(why);
   }

@@ -27,9 +27,11 @@ void HostFunctions::take_back() {
 }
 
 void HostFunctions::stop() {
-  stopped_.store(true, std::memory_order_release);
-  // The device asks for no more, so the number is free to say "all".
-  slot_.host_requested.advance(UINT64_MAX);
+  // Once: afterwards the slot may belong to another queue.
+  if (!stopped_.exchange(true, std::memory_order_acq_rel)) {
+    // The device asks for no more, so the number is free to say "all".
+    slot_.host_requested.advance(UINT64_MAX);
+  }
   std::deque<std::function<void()>> dropped;  // goes after the lock
   const std::lock_guard lock(mutex_);
   dropped.swap(functions_);
@@ -38,11 +40,15 @@ void HostFunctions::stop() {
 void HostFunctions::join() {
   stop();
   std::thread thread;
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
     thread.swap(thread_);
+    is_first = !std::exchange(joined_, true);
   }
   if (thread.joinable()) thread.join();
+  // A queue that still waits for a function goes on without it.
+  if (is_first) slot_.host_done.advance(UINT64_MAX);
 }
 
 void HostFunctions::work() {

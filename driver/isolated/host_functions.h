@@ -31,7 +31,8 @@ class HostFunctions {
   // Drops those that were not reached, without waiting. The device asks for no
   // more.
   void stop();
-  // After stop() or when no function is left: ends the thread.
+  // After stop() or when no function is left: ends the thread. From then on the
+  // slot is not touched any more.
   void join();
 
  private:
@@ -43,6 +44,7 @@ class HostFunctions {
   std::mutex mutex_;
   std::deque<std::function<void()>> functions_;  // guarded by mutex_
   std::thread thread_;                           // guarded by mutex_
+  bool joined_ = false;                          // guarded by mutex_
 };
 
 }  // namespace openreg

@@ -64,10 +64,9 @@ bool RemoteQueue::is_direct(const MemoryRef& memory) const {
 
 Status RemoteQueue::send_copy(const void* dst, const void* src, size_t count,
                               Urgency urgency, Completion* completion,
-                              uint64_t* sequence, Payload payload,
-                              std::shared_ptr<const void> keep) {
+                              uint64_t* sequence, Payload payload) {
   return send(copy_header(dst, src, count, urgency), payload, completion,
-              sequence, std::move(keep));
+              sequence);
 }
 
 Status RemoteQueue::submit_copy(const CopyCommand& command, Payload payload,
@@ -138,17 +137,26 @@ Status RemoteQueue::write_waited(const CopyCommand& command,
   }
   const auto staging =
       std::make_shared<Staging>(std::min(count, kPieces * kPiece));
+  Status status = write_pieces(command, staging->data(), completion, sequence);
+  // The device may still be at it, also if something went wrong in between.
+  hold(staging);
+  return status;
+}
+
+Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
+                                 Completion* completion, uint64_t* sequence) {
+  const size_t count = command.count;
   std::array<uint64_t, kPieces> used{};  // the last command of each piece
   for (size_t offset = 0; offset < count; offset += kPiece) {
     const size_t piece = std::min(kPiece, count - offset);
     const size_t place = offset / kPiece % kPieces;
     if (used[place] != 0) wait(used[place], WaitStyle::kSpin);
-    std::byte* const bytes = at(staging->data(), place * kPiece);
+    std::byte* const bytes = at(staging, place * kPiece);
     std::memcpy(bytes, at(command.src.pointer, offset), piece);
     const bool is_last = offset + piece == count;
-    OPENREG_RETURN_IF_ERROR(send_copy(
-        at(command.dst.pointer, offset), bytes, piece, Urgency::kQueued,
-        is_last ? completion : nullptr, sequence, {}, staging));
+    OPENREG_RETURN_IF_ERROR(
+        send_copy(at(command.dst.pointer, offset), bytes, piece,
+                  Urgency::kQueued, is_last ? completion : nullptr, sequence));
     used[place] = *sequence;
   }
   return {};
@@ -165,6 +173,14 @@ Status RemoteQueue::read_waited(const CopyCommand& command,
   }
   const auto staging =
       std::make_shared<Staging>(std::min(count, kPieces * kPiece));
+  Status status = read_pieces(command, staging->data(), completion, sequence);
+  hold(staging);
+  return status;
+}
+
+Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
+                                Completion* completion, uint64_t* sequence) {
+  const size_t count = command.count;
   std::array<uint64_t, kPieces> numbers{};
   size_t sent = 0;
   for (size_t offset = 0; offset < count; offset += kPiece) {
@@ -173,17 +189,15 @@ Status RemoteQueue::read_waited(const CopyCommand& command,
       const size_t piece = std::min(kPiece, count - sent);
       const size_t place = sent / kPiece % kPieces;
       const bool is_last = sent + piece == count;
-      OPENREG_RETURN_IF_ERROR(
-          send_copy(at(staging->data(), place * kPiece),
-                    at(command.src.pointer, sent), piece, Urgency::kQueued,
-                    is_last ? completion : nullptr, sequence, {}, staging));
+      OPENREG_RETURN_IF_ERROR(send_copy(
+          at(staging, place * kPiece), at(command.src.pointer, sent), piece,
+          Urgency::kQueued, is_last ? completion : nullptr, sequence));
       numbers[place] = *sequence;
       sent += piece;
     }
     const size_t place = offset / kPiece % kPieces;
     wait(numbers[place], WaitStyle::kSpin);
-    std::memcpy(at(command.dst.pointer, offset),
-                at(staging->data(), place * kPiece),
+    std::memcpy(at(command.dst.pointer, offset), at(staging, place * kPiece),
                 std::min(kPiece, count - offset));
   }
   return {};
@@ -204,11 +218,13 @@ Status RemoteQueue::copy_by_host(const CopyCommand& command,
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, src, piece] { std::memcpy(bytes, src, piece); },
           nullptr, sequence));
-      OPENREG_RETURN_IF_ERROR(send_copy(dst, bytes, piece, Urgency::kQueued,
-                                        nullptr, sequence, {}, staging));
+      OPENREG_RETURN_IF_ERROR(
+          send_copy(dst, bytes, piece, Urgency::kQueued, nullptr, sequence));
+      hold(staging);
     } else {
-      OPENREG_RETURN_IF_ERROR(send_copy(bytes, src, piece, Urgency::kQueued,
-                                        nullptr, sequence, {}, staging));
+      OPENREG_RETURN_IF_ERROR(
+          send_copy(bytes, src, piece, Urgency::kQueued, nullptr, sequence));
+      hold(staging);
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, dst, piece] { std::memcpy(dst, bytes, piece); },
           nullptr, sequence));
@@ -267,8 +283,8 @@ Status RemoteQueue::copy_between(const CopyCommand& command,
   Status status = copy_pieces(command, staging->data(), sends ? self : other,
                               sends ? other : self, &last);
   // Both may still be at it, also if something went wrong in between.
-  keep(submitted(), staging);
-  static_cast<RemoteQueue&>(*other).keep(other->submitted(), staging);
+  hold(staging);
+  static_cast<RemoteQueue&>(*other).hold(staging);
   OPENREG_RETURN_IF_ERROR(std::move(status));
   if (sends) return submit_wait(WaitCommand{Fence{other, last}}, sequence);
   *sequence = last;

@@ -103,10 +103,10 @@ RemoteQueue::RemoteQueue(Context& context, std::shared_ptr<Channel> channel,
 
 RemoteQueue::~RemoteQueue() {
   retire();
-  // Whoever still waits for a number of this queue is let through.
   host_functions_.join();
-  if (!idle()) timeline_.advance(submitted());
-  IsolatedWorld::get().return_slot(index_);
+  // Who waits for a number of this queue keeps it: nobody does any more. But
+  // the device may still have work of it.
+  IsolatedWorld::get().return_slot(index_, submitted());
 }
 
 Status RemoteQueue::submit(Command&& command, Payload payload, Urgency urgency,
@@ -161,8 +161,9 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
       header.arguments[3] = reinterpret_cast<uintptr_t>(room->data());
     }
   }
-  OPENREG_RETURN_IF_ERROR(send(header, payload, completion, sequence, room));
+  OPENREG_RETURN_IF_ERROR(send(header, payload, completion, sequence));
   if (room != nullptr) {
+    hold(room);
     static_cast<Reply&>(*completion->pending).set_room(std::move(room));
   }
   return {};
@@ -333,7 +334,13 @@ void RemoteQueue::retire() {
 
 void RemoteQueue::cancel() { retire(); }
 
-void RemoteQueue::join() { host_functions_.join(); }
+void RemoteQueue::join() {
+  host_functions_.join();
+  decltype(kept_) kept;  // goes after the lock
+  const std::lock_guard lock(submit_mutex_);
+  // Queues that wait for each other would keep each other for ever.
+  if (idle()) kept.swap(kept_);
+}
 
 bool RemoteQueue::join_until(
     std::chrono::steady_clock::time_point /*deadline*/) {
@@ -348,7 +355,6 @@ void RemoteQueue::lose(const Status& why) {
   if (!lost_.ok()) return;
   lost_ = why;
   retired_ = true;
-  // What was kept for the device, memory that all devices share among it.
   kept.swap(kept_);
   host_functions_.stop();
   if (visitor_ != nullptr && !idle()) {

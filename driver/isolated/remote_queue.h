@@ -67,12 +67,11 @@ class RemoteQueue final : public Queue {
               uint64_t* sequence, std::shared_ptr<const void> keep = nullptr);
   Status refused() const;  // requires submit_mutex_
   void hold_back();
-  // Holds an object until `sequence` is done. keep_until requires
-  // submit_mutex_.
+  // Holds an object until `sequence` is done. Requires submit_mutex_.
   void keep_until(uint64_t sequence, std::shared_ptr<const void> object);
-  void keep(uint64_t sequence, std::shared_ptr<const void> object) {
-    const std::lock_guard lock(submit_mutex_);
-    keep_until(sequence, std::move(object));
+  // Holds staging memory until everything that was sent is done.
+  void hold(std::shared_ptr<const Staging> staging) {
+    IsolatedWorld::get().hold_staging(std::move(staging), index_, submitted());
   }
 
   Status submit_launch(const LaunchCommand& command, Payload payload,
@@ -92,12 +91,15 @@ class RemoteQueue final : public Queue {
   bool is_direct(const MemoryRef& memory) const;
   Status send_copy(const void* dst, const void* src, size_t count,
                    Urgency urgency, Completion* completion, uint64_t* sequence,
-                   Payload payload = {},
-                   std::shared_ptr<const void> keep = nullptr);
+                   Payload payload = {});
   Status write_waited(const CopyCommand& command, Completion* completion,
                       uint64_t* sequence);
+  Status write_pieces(const CopyCommand& command, std::byte* staging,
+                      Completion* completion, uint64_t* sequence);
   Status read_waited(const CopyCommand& command, Completion* completion,
                      uint64_t* sequence);
+  Status read_pieces(const CopyCommand& command, std::byte* staging,
+                     Completion* completion, uint64_t* sequence);
   Status copy_by_host(const CopyCommand& command, uint64_t* sequence);
   Status submit_to_peer(Context& peer, Command&& command, Payload payload,
                         Urgency urgency, Completion* completion,

@@ -2,9 +2,21 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <new>
 
 namespace openreg {
+
+namespace {
+
+// How often one who waits for staging memory looks at the queues that use it.
+constexpr std::chrono::milliseconds kStagingPoll{1};
+// From so many pieces on, new ones make old ones go.
+constexpr size_t kManyHeld = 64;
+
+}  // namespace
 
 IsolatedWorld& IsolatedWorld::get() {
   static auto* const world = new IsolatedWorld;
@@ -31,9 +43,14 @@ Status IsolatedWorld::open() {
 
 bool IsolatedWorld::take_slot(uint32_t* index) {
   const std::lock_guard lock(mutex_);
-  if (!free_slots_.empty()) {
-    *index = free_slots_.back();
-    free_slots_.pop_back();
+  const auto is_done = [this](const Returned& returned) {
+    return slot(returned.index).done.reached(returned.last);
+  };
+  const auto found =
+      std::find_if(free_slots_.begin(), free_slots_.end(), is_done);
+  if (found != free_slots_.end()) {
+    *index = found->index;
+    free_slots_.erase(found);
   } else if (used_slots_ < wire::kFenceSlots) {
     *index = used_slots_++;
   } else {
@@ -45,19 +62,39 @@ bool IsolatedWorld::take_slot(uint32_t* index) {
   return true;
 }
 
-void IsolatedWorld::return_slot(uint32_t index) {
+void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
   const std::lock_guard lock(mutex_);
-  free_slots_.push_back(index);
+  free_slots_.push_back({index, last});
 }
 
 std::byte* IsolatedWorld::take_staging(size_t size) {
-  std::unique_lock lock(mutex_);
-  uintptr_t address = 0;
-  staging_returned_.wait(lock, [&] {
-    address = staging_heap_->allocate(size).value_or(0);
-    return address != 0;
-  });
-  return reinterpret_cast<std::byte*>(address);
+  for (;;) {
+    std::vector<Held> unused;  // goes without the lock
+    std::unique_lock lock(mutex_);
+    const uintptr_t address = staging_heap_->allocate(size).value_or(0);
+    if (address != 0) return reinterpret_cast<std::byte*>(address);
+    unused = take_unused();
+    if (unused.empty()) staging_returned_.wait_for(lock, kStagingPoll);
+  }
+}
+
+std::vector<IsolatedWorld::Held> IsolatedWorld::take_unused() {
+  const auto unused =
+      std::partition(held_.begin(), held_.end(), [this](const Held& held) {
+        return !slot(held.index).done.reached(held.number);
+      });
+  std::vector<Held> result(std::make_move_iterator(unused),
+                           std::make_move_iterator(held_.end()));
+  held_.erase(unused, held_.end());
+  return result;
+}
+
+void IsolatedWorld::hold_staging(std::shared_ptr<const Staging> staging,
+                                 uint32_t index, uint64_t number) {
+  std::vector<Held> unused;  // goes without the lock
+  const std::lock_guard lock(mutex_);
+  if (held_.size() >= kManyHeld) unused = take_unused();
+  held_.push_back({std::move(staging), index, number});
 }
 
 void IsolatedWorld::return_staging(std::byte* piece) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -17,11 +18,15 @@
 
 namespace openreg {
 
+class Staging;
+
 // Note [Fences]
 // A queue is a slot of one table that every process has: how far it has come,
 // so that devices wait for each other without the program's help. A slot that
 // is used again goes on from the number where it was, which is at least every
 // number that anybody waits for: so a late waiter is let through, never held.
+// Only the device that works on a queue advances its number, so a slot whose
+// queue still has work is not used again before that is done.
 class IsolatedWorld {
  public:
   // Made on first use, never deleted.
@@ -39,14 +44,33 @@ class IsolatedWorld {
   }
   // Takes a slot. False if there is none.
   bool take_slot(uint32_t* index);
-  void return_slot(uint32_t index);
+  // Gives a slot back, whose queue ends with the number `last`.
+  void return_slot(uint32_t index, uint64_t last);
 
   // Takes staging memory; waits until there is some.
   std::byte* take_staging(size_t size);
   void return_staging(std::byte* piece);
+  // Holds staging memory until the queue of a slot has come to a number, or
+  // longer if nobody wants it.
+  void hold_staging(std::shared_ptr<const Staging> staging, uint32_t index,
+                    uint64_t number);
 
  private:
+  struct Returned {
+    uint32_t index;
+    uint64_t last;
+  };
+  struct Held {
+    std::shared_ptr<const Staging> staging;
+    uint32_t index;
+    uint64_t number;
+  };
+
   IsolatedWorld() = default;
+
+  // Takes out the staging memory that no queue uses any more. Requires mutex_;
+  // what it returns goes without it.
+  std::vector<Held> take_unused();
 
   SharedMemory fences_;
   SharedMemory staging_;
@@ -54,12 +78,13 @@ class IsolatedWorld {
   std::condition_variable staging_returned_;
 
   std::mutex mutex_;
-  bool is_open_ = false;              // guarded by mutex_
-  uint32_t used_slots_ = 0;           // guarded by mutex_
-  std::vector<uint32_t> free_slots_;  // guarded by mutex_
+  bool is_open_ = false;             // guarded by mutex_
+  uint32_t used_slots_ = 0;          // guarded by mutex_
+  std::deque<Returned> free_slots_;  // guarded by mutex_
+  std::vector<Held> held_;           // guarded by mutex_
 };
 
-// Staging memory for a scope. Movable.
+// Staging memory, until it goes. Movable.
 class Staging {
  public:
   explicit Staging(size_t size)

@@ -133,6 +133,46 @@ TEST_F(CopyTest, LargeCopiesAreExact) {
   EXPECT_TRUE(source == target);
 }
 
+// More of them than there is memory to stage copies in, if each kept its own.
+constexpr size_t kManyStreams = 40;
+constexpr size_t kStagedSize = 2 * kMiB;
+
+TEST_F(CopyTest, ManyStreamsCopyPageableMemory) {
+  const Bytes source = pattern(kStagedSize);
+  const DeviceBuffer<char> memory(kStagedSize);
+  const std::vector<Stream> streams(kManyStreams);
+  for (const Stream& stream : streams) {
+    Bytes target(kStagedSize);
+    OR_EXPECT_OK(orMemcpyAsync(memory.get(), source.data(), kStagedSize,
+                               orMemcpyDefault, stream));
+    OR_EXPECT_OK(orMemcpyAsync(target.data(), memory.get(), kStagedSize,
+                               orMemcpyDefault, stream));
+    OR_EXPECT_OK(orStreamSynchronize(stream));
+    ASSERT_TRUE(target == source);
+  }
+}
+
+TEST_F(CopyTest, ManyStreamsCopyToAnotherDevice) {
+  const Bytes source = pattern(kStagedSize);
+  const DeviceBuffer<char> here(kStagedSize);
+  OR_EXPECT_OK(
+      orMemcpy(here.get(), source.data(), kStagedSize, orMemcpyDefault));
+  const std::vector<Stream> streams(kManyStreams);
+  const OnDevice other(1);
+  const DeviceBuffer<char> there(kStagedSize);
+  for (const Stream& stream : streams) {
+    Bytes target(kStagedSize);
+    OR_EXPECT_OK(orMemset(there.get(), 0, kStagedSize));
+    OR_EXPECT_OK(orDeviceSynchronize());
+    OR_EXPECT_OK(
+        orMemcpyPeerAsync(there.get(), 1, here.get(), 0, kStagedSize, stream));
+    OR_EXPECT_OK(orStreamSynchronize(stream));
+    OR_EXPECT_OK(
+        orMemcpy(target.data(), there.get(), kStagedSize, orMemcpyDefault));
+    ASSERT_TRUE(target == source);
+  }
+}
+
 TEST_F(CopyTest, APartIsCopiedAndTheRestStays) {
   const Bytes source = pattern(100);
   DeviceBuffer<char> device(100);

@@ -170,6 +170,34 @@ TEST_F(ResetRaceTest, CopiesOnAnotherDeviceEndInACode) {
   expect_child_passes("copy_on_another_device_during_a_reset", {});
 }
 
+// Copies to another device that still run there when their stream is gone: new
+// streams have nothing to do with them.
+OPENREG_CHILD(make_streams_while_copies_outlive_a_reset) {
+  constexpr size_t kSize = size_t{4} << 20;
+  void* there = nullptr;
+  {
+    const OnDevice other(1);
+    there = device_malloc(kSize);
+  }
+  for (int i = 0; i < round_count() / 10; ++i) {
+    const char* const here = device_malloc(kSize);
+    const orStream_t stream = Stream().release();
+    OR_EXPECT_OK(orMemcpyPeerAsync(there, 1, here, 0, kSize, stream));
+    OR_EXPECT_OK(orDeviceReset());
+    const OnDevice other(1);
+    for (int k = 0; k < 4; ++k) {
+      const Stream made;
+      for (int n = 0; n < 3; ++n) OR_EXPECT_OK(launch_empty(made));
+      OR_EXPECT_OK(orStreamSynchronize(made));
+    }
+  }
+  return child_verdict();
+}
+
+TEST_F(ResetRaceTest, NewStreamsGoOnBesideCopiesThatOutliveTheReset) {
+  expect_child_passes("make_streams_while_copies_outlive_a_reset", {});
+}
+
 // Streams that have a worker, which both sides want to end.
 OPENREG_CHILD(race_destruction_of_streams) {
   std::array<std::array<orStream_t, 4>, kCompetitors> streams{};

@@ -16,7 +16,6 @@ _DRIVERS = ("inprocess", "isolated")
 # They use no device, or choose the driver by themselves.
 _ONCE = (
     "coverage/test_harness.py",
-    "openreg/engine/test_random_programs.py",  # expects failures at the call
     "isolated/test_distance.py",
     "isolated/test_kill.py",
     "openreg/test_memory_viewer.py",

@@ -7,6 +7,7 @@ must be refused on the device, with the same type, and change nothing.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -193,9 +194,8 @@ def run(program: Program, device: str) -> Iterator[object]:
         x, y = (pool[i % len(pool)] for i in (step.first, step.second))
         with on_stream(streams, step.stream):
             try:
-                result = OPERATIONS[step.name](x, y, step.number)
-                if not runs_at_the_call():  # then failures of data come later
-                    torch.openreg.synchronize()
+                with failures_of_data_first():
+                    result = OPERATIONS[step.name](x, y, step.number)
             except Exception as error:
                 yield kind_of(error)
                 continue
@@ -204,6 +204,19 @@ def run(program: Program, device: str) -> Iterator[object]:
             del pool[: max(0, len(pool) - LIMIT)]
         yield None
     yield pool
+
+
+@contextmanager
+def failures_of_data_first() -> Iterator[None]:
+    """Raise failures that a device tells later, if there are any.
+
+    What the block raises by itself comes from a later operator than those.
+    """
+    try:
+        yield
+    finally:
+        if not runs_at_the_call():
+            torch.openreg.synchronize()
 
 
 def kind_of(error: Exception) -> str:

@@ -23,7 +23,8 @@ namespace openreg {
 
 namespace {
 
-constexpr size_t kPiece = size_t{512} << 10;
+using wire::kPiece;
+
 constexpr size_t kPieces = 4;
 // Up to so many bytes travel with the command.
 constexpr size_t kInline = size_t{64} << 10;
@@ -33,7 +34,7 @@ wire::Header copy_header(const void* dst, const void* src, size_t count,
   wire::Header header{};
   header.kind = wire::Kind::kCopy;
   header.reply = wire::kNoReply;
-  if (urgency != Urgency::kQueued && count <= kInline) {
+  if (urgency != Urgency::kQueued && count <= kPiece) {
     header.flags = wire::kCheap;
   }
   header.arguments = {reinterpret_cast<uintptr_t>(dst),
@@ -156,7 +157,7 @@ Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
     const bool is_last = offset + piece == count;
     OPENREG_RETURN_IF_ERROR(
         send_copy(at(command.dst.pointer, offset), bytes, piece,
-                  Urgency::kQueued, is_last ? completion : nullptr, sequence));
+                  Urgency::kWaited, is_last ? completion : nullptr, sequence));
     used[place] = *sequence;
   }
   return {};
@@ -191,7 +192,7 @@ Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
       const bool is_last = sent + piece == count;
       OPENREG_RETURN_IF_ERROR(send_copy(
           at(staging, place * kPiece), at(command.src.pointer, sent), piece,
-          Urgency::kQueued, is_last ? completion : nullptr, sequence));
+          Urgency::kWaited, is_last ? completion : nullptr, sequence));
       numbers[place] = *sequence;
       sent += piece;
     }

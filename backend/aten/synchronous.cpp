@@ -15,6 +15,7 @@
 #include "backend/aten/new_tensor.h"
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
+#include "backend/executor/failure.h"
 #include "backend/executor/reply.h"
 #include "backend/executor/scalars.h"
 #include "backend/record/reader.h"
@@ -59,6 +60,11 @@ class ReplyReader {
   uint64_t token() const { return reader_.header().settings; }
 
   void read_results(const OperatorInfo& info) {
+    if (has_failed()) {
+      failure_ = next(Tag::kString).text;
+      ++read_;
+      return;
+    }
     for (const int argument : info.aliased) {
       if (argument >= 0) continue;
       results_.values.push_back(read_result(next()));
@@ -83,9 +89,13 @@ class ReplyReader {
     TORCH_INTERNAL_ASSERT(reader_.at_end(), "the device's reply is too long");
   }
 
-  // The last thing to do: a warning may be an error to Python.
+  // The last thing to do: a warning may be an error to Python. Throws what the
+  // operator has thrown.
   void give_warnings() const {
     for (const c10::Warning& warning : warnings_) c10::warn(warning);
+    if (!has_failed()) return;
+    rethrow_failure(failure_);
+    TORCH_CHECK(false, failure_);
   }
 
   WaitedResults take_results() {
@@ -100,6 +110,10 @@ class ReplyReader {
   const record::Writer& writer() const { return writer_; }
 
  private:
+  bool has_failed() const {
+    return (reader_.header().flags & record::kFailed) != 0;
+  }
+
   Argument next() {
     Argument argument;
     TORCH_INTERNAL_ASSERT(reader_.next_argument(&argument));
@@ -191,7 +205,8 @@ class ReplyReader {
   WaitedResults results_;
   record::CallMetadata metadata_;
   bool has_composites_ = false;
-  uint32_t read_ = 0;  // arguments of the reply
+  uint32_t read_ = 0;    // arguments of the reply
+  std::string failure_;  // of an operator that has failed
   std::vector<c10::Warning> warnings_;
 };
 

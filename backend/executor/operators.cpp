@@ -16,6 +16,7 @@
 #include "backend/executor/argument_types.h"
 #include "backend/executor/decode.h"
 #include "backend/executor/execution_scope.h"
+#include "backend/executor/failure.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/placement.h"
 #include "backend/executor/prepared_call.h"
@@ -201,7 +202,13 @@ orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
   check_end(reader);
   const WrittenArguments written(op.handle.schema(), stack);
   CollectedWarnings warnings;
-  call_cpu(op, decoder, stack);
+  try {
+    call_cpu(op, decoder, stack);
+  } catch (const c10::Error& error) {
+    if (warnings.empty()) throw;
+    return reply_with_failure(ctx, reader, describe_failure(error),
+                              warnings.take());
+  }
   std::vector<c10::IValue> results;
   for (size_t i = 0; i < op.returns_new.size(); ++i) {
     if (op.returns_new[i]) results.push_back(stack[i]);

@@ -76,6 +76,11 @@ class Description {
     }
   }
 
+  void add(const std::string& text) {
+    writer_.add_string(text);
+    ++count_;
+  }
+
   void add(const c10::Warning& warning) {
     const bool is_deprecation =
         std::holds_alternative<c10::DeprecationWarning>(warning.type());
@@ -115,6 +120,15 @@ class Description {
   TensorVector tensors_;
   uint32_t count_ = 0;
 };
+
+orError_t send(orKernelContext* ctx, const record::Reader& reader,
+               const record::Writer& writer, uint64_t token, uint16_t flags,
+               uint32_t count) {
+  record::Words words;
+  writer.finish(reader.name(), reader.header().operator_id, token, flags, count,
+                &words);
+  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+}
 
 }  // namespace
 
@@ -167,10 +181,18 @@ orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
   TensorVector tensors = description.take_tensors();
   const uint64_t token =
       tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
-  record::Words words;
-  writer.finish(reader.name(), reader.header().operator_id, token, 0,
-                description.count(), &words);
-  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+  return send(ctx, reader, writer, token, 0, description.count());
+}
+
+orError_t reply_with_failure(orKernelContext* ctx, const record::Reader& reader,
+                             const std::string& failure,
+                             const std::vector<c10::Warning>& warnings) {
+  record::Writer writer(/*values_apart=*/false);
+  Description description(writer);
+  description.add(failure);
+  for (const c10::Warning& warning : warnings) description.add(warning);
+  return send(ctx, reader, writer, /*token=*/0, record::kFailed,
+              description.count());
 }
 
 TensorVector take_kept(uint64_t token) {

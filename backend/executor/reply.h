@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/executor/composites.h"
@@ -62,6 +63,12 @@ inline constexpr int64_t kDeprecationWarning = -2;
 orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
                              std::span<const c10::IValue> results,
                              const std::vector<Resized>& resized,
+                             const std::vector<c10::Warning>& warnings);
+
+// The same for an operator that has thrown after it has warned: the only result
+// is the text of describe_failure().
+orError_t reply_with_failure(orKernelContext* ctx, const record::Reader& reader,
+                             const std::string& failure,
                              const std::vector<c10::Warning>& warnings);
 
 // The tensors that were kept under a token, which is forgotten. Throws

@@ -118,9 +118,10 @@ enum RecordFlags : uint16_t {
   // A gradient will be asked for: some kernels for composites keep what it
   // needs.
   kNeedsGradient = 8,
+  kFailed = 16,  // of a reply: its only result is what the operator threw
 };
 inline constexpr uint16_t kAllRecordFlags =
-    kValuesApart | kKeepOutputs | kQuiet | kNeedsGradient;
+    kValuesApart | kKeepOutputs | kQuiet | kNeedsGradient | kFailed;
 
 // The first words of a record. After it, in this order: `argument_words` of
 // arguments, `value_words` of values, `offset_words` of offsets (in elements,

@@ -63,6 +63,10 @@ PROGRAMS = {
         lambda d: ones(3, device=d).masked_scatter(bytes_mask(d), ones(3, device=d)),
     ),
     "cholesky": (1, lambda d: torch.cholesky(torch.eye(2, device=d))),
+    "warned, then refused for its values": (
+        1,
+        lambda d: torch.cholesky(ones(2, 2, device=d)),
+    ),
     "broadcast loss": (
         1,
         lambda d: functional.mse_loss(ones(3, 1, device=d), ones(3, device=d)),

@@ -5,7 +5,8 @@
 // - between those two it copies by itself;
 // - small amounts of pageable memory travel with the command or its reply;
 // - larger ones are staged in shared memory, piece by piece, so that the two
-//   processes copy at the same time. The caller waits in any case;
+//   processes copy at the same time. The caller waits in any case. On an idle
+//   queue the dispatcher copies the pieces, see wire::kPiece;
 // - ranges that the user has registered are not shared, and the caller does not
 //   wait: host functions in the order of the stream move the bytes between them
 //   and staging memory;

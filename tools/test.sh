@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
-# Runs the tests: the driver's and the launch record's under each build preset, the
-# backend's under `dev`, then those of the Python package, and builds the site of the
-# documentation: on the in-process driver. With --isolated instead those of the isolated
-# one, under `dev`. With --all both, the tests with other libraries, and what takes long:
-# all of PyTorch's databases, a thousand killed devices, a soak of the stream and event
-# tests and the stress tests at ten times their size. Stops at the first failure.
+# Runs the tests, on both drivers: those in C++ under each build preset (the
+# backend's under `dev`), then those of the Python package, on the isolated driver half of
+# what takes long, and builds the site of the documentation. With --isolated only those of
+# the isolated driver, under `dev`. With --all also the tests with other libraries and
+# what takes very long: all of PyTorch's databases, a thousand killed devices, a soak of
+# the stream and event tests and the stress tests at ten times their size. Stops at the
+# first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
 
-# The driver's tests on devices in processes, those of the processes, and Python's.
-test_isolated() {
-  stage "isolated: configure" configure dev
-  stage "isolated: build" cmake --build --preset dev
-  stage "isolated: test" ctest --preset dev -L '^(isolated|process)'
-  stage "isolated: install" tools/install.sh
-  stage "isolated: python" env OPENREG_DRIVER=isolated python -m pytest --shared
+# Builds with a preset and runs its tests; arguments go to ctest.
+test_preset() {
+  local preset=$1
+  shift
+  stage "$preset: configure" configure "$preset"
+  stage "$preset: build" cmake --build --preset "$preset"
+  stage "$preset: test" ctest --preset "$preset" "$@"
+}
+
+# Python's tests on a driver; arguments go to pytest.
+test_python() {
+  local driver=$1
+  shift
+  stage "python: test, $driver" env OPENREG_DRIVER="$driver" \
+    python -m pytest "$@"
 }
 
 all=false
@@ -23,7 +32,9 @@ case "${1-}" in
   "") ;;
   --all) all=true ;;
   --isolated)
-    test_isolated
+    test_preset dev -L '^(isolated|process)'
+    stage "python: install" tools/install.sh
+    test_python isolated --shared
     exit
     ;;
   *)
@@ -34,18 +45,13 @@ esac
 
 readonly PRESETS=(dev asan tsan ubsan)
 
-for preset in "${PRESETS[@]}"; do
-  stage "$preset: configure" configure "$preset"
-  stage "$preset: build" cmake --build --preset "$preset"
-  stage "$preset: test" ctest --preset "$preset" -LE '^(isolated|process)'
-done
-
+for preset in "${PRESETS[@]}"; do test_preset "$preset"; done
 stage "python: install" tools/install.sh
-stage "python: test" python -m pytest --ignore=tests/python/isolated
+test_python inprocess
+test_python isolated --shared
 tools/docs.sh
 
 if $all; then
-  test_isolated
   tools/test_ecosystem.sh
   stage "python: coverage" \
     python -m tests.coverage run --report docs/coverage.md

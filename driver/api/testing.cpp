@@ -8,6 +8,7 @@
 #include "api/entry.h"
 #include "core/counters.h"
 #include "core/futex.h"
+#include "core/process_order.h"
 #include "kernels/builtin.h"
 
 using namespace openreg;
@@ -52,6 +53,7 @@ Status find_gate(orTestingGate_t gate, GateState** state) {
 }
 
 void open_gate(GateState& gate) {
+  before_other_process();
   gate.open.store(1);
   futex_wake_all(gate.open);
 }

@@ -51,6 +51,7 @@ void Timeline::wait(uint64_t target, WaitStyle style) const {
     if (value_.load(std::memory_order_seq_cst) >= target) break;
     futex_wait(turn_, turn);
   }
+  after_other_process();
   waiters_.fetch_sub(1, std::memory_order_seq_cst);
 }
 

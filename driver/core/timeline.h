@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/process_order.h"
+
 namespace openreg {
 
 // How a thread waits: first awake, which is quick; not so long, because who is
@@ -16,7 +18,11 @@ enum class WaitStyle { kSpin, kSpinBriefly, kSleep };
 // the advancing thread wrote before is visible to whoever has seen the number.
 class Timeline {
  public:
-  uint64_t value() const { return value_.load(std::memory_order_acquire); }
+  uint64_t value() const {
+    const uint64_t value = value_.load(std::memory_order_acquire);
+    after_other_process();
+    return value;
+  }
   bool reached(uint64_t target) const { return value() >= target; }
 
   // Sets the number, which must not shrink, and wakes those who wait for it.

@@ -12,6 +12,7 @@
 
 #include "core/counters.h"
 #include "core/futex.h"
+#include "core/process_order.h"
 #include "core/signals_blocked.h"
 
 namespace openreg {
@@ -88,6 +89,7 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   if (serves_dispatcher_) {
     // The program has counted it. Nobody else submits.
     *sequence = take_number();
+    before_other_process();
     timeline_.advance(*sequence);
   }
   *status = std::move(own.status);
@@ -148,6 +150,7 @@ void WorkerQueue::run_until(uint64_t target) {
     run(entry.command, entry.payload(), entry.completion,
         /*has_place=*/false);
     buffer_.pop();
+    if (serves_dispatcher_) before_other_process();
     timeline_.advance(++done);
   }
 }

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/futex.h"
+#include "core/process_order.h"
 #include "core/signals_blocked.h"
 
 namespace openreg {
@@ -51,8 +53,29 @@ void HostFunctions::join() {
   if (is_first) slot_.host_done.advance(UINT64_MAX);
 }
 
+bool HostFunctions::join_until(std::chrono::steady_clock::time_point deadline) {
+  stop();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) return true;
+  }
+  while (finished_.load() == 0) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return false;
+    futex_wait_for(finished_, 0, left);
+  }
+  join();
+  return true;
+}
+
 void HostFunctions::work() {
   pthread_setname_np(pthread_self(), "openreg:host");
+  run_functions();
+  finished_.store(1);
+  futex_wake_all(finished_);
+}
+
+void HostFunctions::run_functions() {
   for (uint64_t next = 1;; ++next) {
     slot_.host_requested.wait(next);
     if (stopped_.load(std::memory_order_acquire)) return;
@@ -65,6 +88,7 @@ void HostFunctions::work() {
     }
     function();
     function = nullptr;
+    before_other_process();
     slot_.host_done.advance(next);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,12 +35,18 @@ class HostFunctions {
   // After stop() or when no function is left: ends the thread. From then on the
   // slot is not touched any more.
   void join();
+  // The same at the end of the program, but waits no longer than `deadline`.
+  // Returns whether the thread has ended.
+  bool join_until(std::chrono::steady_clock::time_point deadline);
 
  private:
   void work();
+  // Until it is stopped.
+  void run_functions();
 
   wire::FenceSlot& slot_;
   std::atomic<bool> stopped_{false};
+  std::atomic<uint32_t> finished_{0};  // 1: the thread has ended
 
   std::mutex mutex_;
   std::deque<std::function<void()>> functions_;  // guarded by mutex_

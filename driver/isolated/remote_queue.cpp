@@ -190,6 +190,11 @@ Status RemoteQueue::submit_function(std::function<void()> function,
     }
   };
   const std::lock_guard lock(functions_mutex_);
+  {
+    // Without a thread that nobody would end.
+    const std::lock_guard submit_lock(submit_mutex_);
+    if (retired_) return refused();
+  }
   try {
     host_functions_.add(std::move(guarded));
   } catch (const std::system_error& error) {
@@ -343,11 +348,8 @@ void RemoteQueue::join() {
   if (idle()) kept.swap(kept_);
 }
 
-bool RemoteQueue::join_until(
-    std::chrono::steady_clock::time_point /*deadline*/) {
-  // The end of the program does not wait for a host function.
-  host_functions_.stop();
-  return true;
+bool RemoteQueue::join_until(std::chrono::steady_clock::time_point deadline) {
+  return host_functions_.join_until(deadline);
 }
 
 void RemoteQueue::lose(const Status& why) {

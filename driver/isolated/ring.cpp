@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/futex.h"
+#include "core/process_order.h"
 
 namespace openreg {
 
@@ -70,6 +71,7 @@ bool RingWriter::push(wire::Header header, Payload payload, uint64_t* end) {
     std::memcpy(place + sizeof header, payload.data(), payload.size());
   }
   produced_ += bytes;
+  before_other_process();
   if (end != nullptr) *end = produced_;
   control_.produced.advance(produced_);
   return true;

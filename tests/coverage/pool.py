@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_READY_SECONDS = 120
+_READY_SECONDS = 600
 _LAST_LINES = 6
 
 Result = dict[str, Any]

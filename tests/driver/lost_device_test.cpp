@@ -163,7 +163,7 @@ TEST_F(LostDeviceTest, AKernelThatCrashesTakesItsDeviceAlone) {
   TestModule module;
   const CallArgs args{nullptr, nullptr};  // calls address 0
   OR_ASSERT_OK(launch(module["call"], args, nullptr));
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const char* const reason = "exited with code";  // the sanitizer reports it
 #else
   const char* const reason = "SIGSEGV";

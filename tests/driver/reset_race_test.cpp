@@ -174,12 +174,12 @@ TEST_F(ResetRaceTest, CopiesOnAnotherDeviceEndInACode) {
 // streams have nothing to do with them.
 OPENREG_CHILD(make_streams_while_copies_outlive_a_reset) {
   constexpr size_t kSize = size_t{4} << 20;
-  void* there = nullptr;
-  {
-    const OnDevice other(1);
-    there = device_malloc(kSize);
-  }
   for (int i = 0; i < round_count() / 10; ++i) {
+    void* there = nullptr;
+    {
+      const OnDevice other(1);
+      there = device_malloc(kSize);
+    }
     const char* const here = device_malloc(kSize);
     const orStream_t stream = Stream().release();
     OR_EXPECT_OK(orMemcpyPeerAsync(there, 1, here, 0, kSize, stream));

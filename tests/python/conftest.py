@@ -1,8 +1,8 @@
 """Which tests run on which driver.
 
 ``OPENREG_DRIVER`` chooses the driver of a run, as for every program. ``make test`` runs
-all of them on the default one, ``make test-isolated`` with ``--shared`` on the other:
-what says nothing about a driver is left out, and what takes long is divided in two.
+all of them on the in-process driver, and on the isolated one with ``--shared``: what says
+nothing about a driver is left out then, and half of what takes long.
 """
 
 import os
@@ -18,7 +18,6 @@ _ONCE = (
     "coverage/test_harness.py",
     "isolated/test_distance.py",
     "isolated/test_kill.py",
-    "openreg/test_memory_viewer.py",
     "test_info.py",
     "test_integration_table.py",
     "test_paths.py",
@@ -29,7 +28,6 @@ _LONG = (
     "coverage/test_sample.py",
     "openreg/real_models/test_real_models.py",
     "openreg/test_device_type_tests.py",
-    "test_examples.py",
 )
 
 
@@ -49,16 +47,16 @@ def pytest_collection_modifyitems(
     if not config.getoption("--shared"):
         return
     driver = os.environ.get("OPENREG_DRIVER") or _DRIVERS[0]
-    kept = [item for item in items if driver in _drivers_of(item)]
+    kept = [item for item in items if driver in drivers_of(item.path, item.name)]
     config.hook.pytest_deselected(items=[x for x in items if x not in set(kept)])
     items[:] = kept
 
 
-def _drivers_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the drivers that the test is to be run on."""
-    file = item.path.relative_to(Path(__file__).parent).as_posix()
+def drivers_of(path: Path, name: str) -> tuple[str, ...]:
+    """Return the drivers that a test is to be run on."""
+    file = path.relative_to(Path(__file__).parent).as_posix()
     if file in _ONCE:
         return _DRIVERS[:1]
     if file in _LONG:
-        return (_DRIVERS[zlib.crc32(item.name.encode()) % len(_DRIVERS)],)
+        return (_DRIVERS[zlib.crc32(name.encode()) % len(_DRIVERS)],)
     return _DRIVERS

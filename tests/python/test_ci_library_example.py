@@ -6,9 +6,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+
+import pytest_openreg
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ci_library"
 WORKFLOW = EXAMPLE / ".github" / "workflows" / "test.yml"
@@ -20,13 +23,19 @@ def library(tmp_path) -> Path:
     return shutil.copytree(EXAMPLE, tmp_path / "library")
 
 
+def job() -> dict[str, Any]:
+    """What the workflow does."""
+    return yaml.safe_load(WORKFLOW.read_text())["jobs"]["test"]
+
+
 def command(devices: int) -> str:
-    """What the last step of the workflow runs, for one place of its matrix."""
-    job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["test"]
-    matrix = {"devices": str(devices), "driver": job["strategy"]["matrix"]["driver"][0]}
-    assert devices in job["strategy"]["matrix"]["devices"]
-    run = job["steps"][-1]["run"]
-    return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda m: matrix[m[1]], run)
+    """What its last step runs on that many devices, with the driver of this session."""
+    driver = os.environ.get("OPENREG_DRIVER") or "inprocess"
+    place = {"devices": devices, "driver": driver}
+    matrix = job()["strategy"]["matrix"]
+    assert all(value in matrix[name] for name, value in place.items())
+    run = job()["steps"][-1]["run"]
+    return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda m: str(place[m[1]]), run)
 
 
 def run(library: Path, devices: int) -> subprocess.CompletedProcess[str]:
@@ -43,6 +52,10 @@ def run(library: Path, devices: int) -> subprocess.CompletedProcess[str]:
         timeout=200,
         check=False,
     )
+
+
+def test_the_workflow_uses_every_driver():
+    assert tuple(job()["strategy"]["matrix"]["driver"]) == pytest_openreg._DRIVERS
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,32 @@ def test_every_row_has_a_file_of_ours_and_a_test():
         assert "::" in row[3], row
 
 
-def test_every_file_and_every_test_exists():
+def named_tests() -> list[tuple[str, str, str]]:
+    """The text of the link, the path and the name of every test of the table."""
+    link = r"\[`(\w+\.\w+)`\]\(\.\./([^)]+)\)`::(\w+)`"
+    found = [test for row in rows() for test in re.findall(link, row[3])]
+    assert len(found) == sum(row[3].count("::") for row in rows())
+    return found
+
+
+def test_every_file_exists():
     for row in rows():
         for path in re.findall(r"\]\(\.\./([^)]+)\)", row[2]):
             assert (ROOT / path).is_file(), path
-        tests = re.findall(r"\[`(\w+\.\w+)`\]\(\.\./([^)]+)\)`::(\w+)`", row[3])
-        assert row[3].count("::") == len(tests), row
-        for name, path, test in tests:
-            assert Path(path).name == name
-            # In Python a function, in C++ the second part of its name.
-            head = f"def {test}(" if path.endswith(".py") else f"Test, {test})"
-            assert head in (ROOT / path).read_text(), f"{path}::{test}"
+
+
+def test_every_test_exists():
+    for name, path, test in named_tests():
+        assert Path(path).name == name
+        # In Python a function, in C++ the second part of its name.
+        head = f"def {test}(" if path.endswith(".py") else f"Test, {test})"
+        assert head in (ROOT / path).read_text(), f"{path}::{test}"
+
+
+def test_every_test_runs_on_isolated_devices_too(pytestconfig):
+    """``--shared`` leaves none of them to the in-process driver alone."""
+    conftest = str(ROOT / "tests" / "python" / "conftest.py")
+    sharing = pytestconfig.pluginmanager.get_plugin(conftest)
+    for _, path, test in named_tests():
+        if path.endswith(".py"):
+            assert "isolated" in sharing.drivers_of(ROOT / path, test), path

@@ -93,30 +93,30 @@ def test_an_option_overrides_the_environment(session, monkeypatch):
     done.assert_outcomes(passed=1)
 
 
-def test_the_driver_is_chosen(session):
+@pytest.mark.parametrize("driver", pytest_openreg._DRIVERS)
+def test_the_chosen_driver_runs_the_devices(session, driver):
     done = session(
-        """
+        f"""
         import os
 
-        def test_driver():
-            assert os.environ["OPENREG_DRIVER"] == "isolated"
-        """,
-        "--openreg-driver=isolated",
-    )
-    done.assert_outcomes(passed=1)
-
-
-def test_the_chosen_driver_runs_the_devices(session):
-    done = session(
-        """
         import torch
+        from torch_openreg.testing import requires
 
         def test_driver(openreg_device):
-            assert not torch.openreg.get_device_properties(openreg_device).isolated
+            properties = torch.openreg.get_device_properties(openreg_device)
+            assert properties.isolated == ({driver!r} == "isolated")
+            assert os.environ["OPENREG_DRIVER"] == {driver!r}
+            assert (torch.ones(2, device=openreg_device) + 1).tolist() == [2, 2]
+
+        @requires(driver="inprocess")
+        def test_in_this_process(): pass
+
+        @requires(driver="isolated")
+        def test_in_another_process(): pass
         """,
-        "--openreg-driver=inprocess",
+        f"--openreg-driver={driver}",
     )
-    done.assert_outcomes(passed=2)
+    done.assert_outcomes(passed=3, skipped=1)
 
 
 FALLS_BACK = """

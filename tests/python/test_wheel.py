@@ -24,6 +24,7 @@ LIBRARIES = [
     "lib/libtorch_openreg.so",
     "lib/openreg_executor.so",
 ]
+DEVICE = "lib/openreg-device"  # the program that an isolated device is
 
 ADD_ON_THE_DEVICE = """
     import sys
@@ -32,6 +33,7 @@ ADD_ON_THE_DEVICE = """
     assert "torch_openreg" in sys.modules
     x = torch.ones(2, device="openreg")
     print((x + 1).tolist(), x.device)
+    print("isolated:", torch.openreg.get_device_properties(0).isolated)
     import torch_openreg
     print(torch_openreg.__file__)
 """
@@ -98,9 +100,14 @@ def test_the_wheel_holds_every_library_once(wheel):
     )
 
 
+def test_the_wheel_holds_the_program_of_isolated_devices(wheel):
+    entry = zipfile.ZipFile(wheel).getinfo(f"torch_openreg/{DEVICE}")
+    assert entry.external_attr >> 16 & 0o111 == 0o111, "everybody may run it"
+
+
 def test_libraries_are_looked_for_in_relative_places_only(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, DEVICE):
         path = tmp_path / "torch_openreg" / library
         headers = run("readelf", "--dynamic", "--wide", path, cwd=tmp_path)
         places = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", headers)
@@ -128,14 +135,19 @@ def test_torch_and_pytest_are_told_of_the_wheel(wheel):
     assert points["pytest11"]["openreg"] == "pytest_openreg"
 
 
-def test_torch_finds_the_device_of_an_installed_wheel(installed):
+@pytest.mark.parametrize("driver", ["inprocess", "isolated"])
+def test_torch_finds_the_device_of_an_installed_wheel(installed, driver):
     """Where there is no compiler, nor any other program."""
     python = installed / "bin" / "python"
     script = textwrap.dedent(ADD_ON_THE_DEVICE)
     nothing = str(installed / "nothing")
-    printed = run(python, "-c", script, cwd=installed, PATH=nothing).splitlines()
-    assert printed[0] == "[2.0, 2.0] openreg:0"
-    assert Path(printed[1]).is_relative_to(installed)
+    changes = {"PATH": nothing, "OPENREG_DRIVER": driver}
+    sum_, isolated, package = run(
+        python, "-c", script, cwd=installed, **changes
+    ).splitlines()
+    assert sum_ == "[2.0, 2.0] openreg:0"
+    assert isolated == f"isolated: {driver == 'isolated'}"
+    assert Path(package).is_relative_to(installed)
 
 
 def test_a_cpp_program_uses_the_installed_backend(installed, tmp_path):
@@ -149,5 +161,7 @@ def test_a_cpp_program_uses_the_installed_backend(installed, tmp_path):
     configure = ("cmake", "-S", source, "-B", tmp_path, "-G", "Ninja")
     run(*configure, f"-DOpenReg_DIR={package}", cwd=tmp_path)
     run("cmake", "--build", tmp_path, cwd=tmp_path)
-    printed = run(tmp_path / "example_backend", cwd=tmp_path)
-    assert "the device agrees with the CPU" in printed
+    for driver in ("inprocess", "isolated"):
+        program = tmp_path / "example_backend"
+        printed = run(program, cwd=tmp_path, OPENREG_DRIVER=driver)
+        assert "the device agrees with the CPU" in printed

@@ -1,6 +1,7 @@
 #include "isolated/device/tasks.h"
 
 #include "core/futex.h"
+#include "core/process_order.h"
 
 namespace openreg {
 
@@ -46,6 +47,7 @@ class HostCall final : public Task {
   explicit HostCall(wire::FenceSlot& slot) : slot_(slot) {}
   Status run(const IsDropped& is_dropped, Completion* /*completion*/) override {
     const uint64_t number = slot_.host_requested.value() + 1;
+    before_other_process();
     slot_.host_requested.advance(number);
     wait_unless_dropped(slot_.host_done, number, is_dropped);
     return {};

@@ -107,19 +107,24 @@ def test_the_current_device_does_not_move_what_is_loaded():
 # Files from a machine with more devices
 
 
+@pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize(
-    "map_location", ["openreg:7", torch.device("openreg:7"), {"openreg:1": "openreg:7"}]
+    "map_location",
+    ["openreg:99", torch.device("openreg:99"), {"openreg:1": "openreg:99"}],
 )
 def test_a_device_that_does_not_exist_is_an_error_that_says_what_to_pass(
-    file, map_location
+    file, map_location, weights_only
 ):
     message = (
-        r"Attempting to deserialize object on OPENREG device 7 but "
+        r"Attempting to deserialize object on OPENREG device 99 but "
         r"torch\.openreg\.device_count\(\) is 2\. Please use torch\.load with "
         r"map_location to map your storages to an existing device\."
     )
+    used = [openreg.memory_allocated(index) for index in range(2)]
     with pytest.raises(RuntimeError, match=message):
-        torch.load(file, map_location=map_location)
+        torch.load(file, map_location=map_location, weights_only=weights_only)
+    assert [openreg.memory_allocated(index) for index in range(2)] == used
+    assert openreg.current_device() == 0
 
 
 @pytest.mark.parametrize(

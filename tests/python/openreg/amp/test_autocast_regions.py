@@ -1,6 +1,7 @@
 """Regions of autocast: nested, switched off, of threads; and what is refused."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -186,7 +187,35 @@ def test_another_type_warns_and_switches_autocast_off(
         region = torch.autocast(DEVICE, dtype=dtype)
     assert "dtypes of torch.float16, torch.bfloat16 currently" in str(record[0].message)
     with region:
+        assert not torch.is_autocast_enabled(DEVICE)
         assert low(x) == torch.float32
+    assert torch.get_autocast_dtype(DEVICE) == torch.float16
+    with torch.autocast(DEVICE):
+        assert low(x) == torch.float16
+
+
+NO_KERNEL: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "pool": (
+        lambda half: torch.nn.functional.avg_pool3d(half.view(1, 1, 3, 3), 1),
+        "not implemented for 'Half'",
+    ),
+    "transform": (torch.fft.fft, "Unsupported dtype Half"),
+    "factor": (torch.linalg.cholesky, "not implemented for 'Half'"),
+}
+
+
+@pytest.mark.parametrize("name", NO_KERNEL)
+def test_an_operator_without_a_kernel_for_half_is_refused(name: str, x: torch.Tensor):
+    operator, message = NO_KERNEL[name]
+    with torch.autocast(DEVICE):
+        half = torch.mm(x, x)
+        with pytest.raises(RuntimeError, match=message):
+            operator(half)
+        assert torch.isfinite(half).all()
+        assert low(x) == torch.float16
+        with torch.autocast(DEVICE, enabled=False):
+            operator(torch.eye(3, device=DEVICE))
+    assert low(x) == torch.float32
 
 
 def test_binary_cross_entropy_is_refused_and_its_safe_form_is_not(x: torch.Tensor):

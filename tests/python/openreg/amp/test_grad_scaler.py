@@ -1,5 +1,6 @@
 """``GradScaler("openreg")``: the CPU's numbers, steps skipped, nothing waited for."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -204,14 +205,45 @@ def test_a_scaler_of_the_device_that_meets_the_cpu_works_there():
     assert leaf.tolist() == [0.0, 0.0]
 
 
-WRONG: dict[str, Callable[[], tuple[torch.Tensor, torch.Tensor]]] = {
-    "found on the host": lambda: (torch.zeros(1), one()),
-    "scale on the host": lambda: (one() * 0, torch.ones(1)),
-    "found on another device": lambda: (torch.zeros(1, device=f"{DEVICE}:1"), one()),
-    "found of two": lambda: (torch.zeros(2, device=DEVICE), one()),
-    "scale of two": lambda: (one() * 0, torch.ones(2, device=DEVICE)),
-    "found in float64": lambda: (one().double() * 0, one()),
-    "scale in float64": lambda: (one() * 0, one().double()),
+def test_a_scaler_of_a_device_that_is_missing_says_so_and_scales_nothing():
+    leaf = parameter(1.0)
+    with pytest.warns(UserWarning, match="CUDA is not available.  Disabling"):
+        scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    scaler.scale(leaf.sum()).backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [1.0, 1.0]
+    scaler.step(torch.optim.SGD([leaf], lr=1.0))
+    assert leaf.tolist() == [0.0, 0.0]
+
+
+HOST = "found at least two devices, openreg:0 and cpu!"
+OTHER = "found at least two devices, openreg:0 and openreg:1!"
+
+# What is found and the scale, and what is said of them.
+WRONG: dict[str, tuple[Callable[[], tuple[torch.Tensor, torch.Tensor]], str]] = {
+    "found on the host": (lambda: (torch.zeros(1), one()), HOST),
+    "scale on the host": (lambda: (one() * 0, torch.ones(1)), HOST),
+    "found elsewhere": (lambda: (torch.zeros(1, device=f"{DEVICE}:1"), one()), OTHER),
+    "scale elsewhere": (
+        lambda: (one() * 0, torch.ones(1, device=f"{DEVICE}:1")),
+        OTHER,
+    ),
+    "found of two": (
+        lambda: (torch.zeros(2, device=DEVICE), one()),
+        "found_inf must be a 1-element tensor.",
+    ),
+    "scale of two": (
+        lambda: (one() * 0, torch.ones(2, device=DEVICE)),
+        "inv_scale must be a 1-element tensor.",
+    ),
+    "found in float64": (
+        lambda: (one().double() * 0, one()),
+        "found_inf must be a float tensor.",
+    ),
+    "scale in float64": (
+        lambda: (one() * 0, one().double()),
+        "inv_scale must be a float tensor.",
+    ),
 }
 
 
@@ -220,11 +252,14 @@ def one() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_scale_of_the_wrong_kind_is_refused_and_changes_no_gradient(name: str):
+def test_a_scale_of_the_wrong_kind_is_refused_and_changes_nothing(name: str):
     gradient = torch.full((3,), 4.0, device=DEVICE)
-    found_inf, inv_scale = WRONG[name]()
-    with pytest.raises(RuntimeError):
+    make, message = WRONG[name]
+    found_inf, inv_scale = make()
+    before = found_inf.tolist(), inv_scale.tolist()
+    with pytest.raises(RuntimeError, match=re.escape(message)):
         torch._amp_foreach_non_finite_check_and_unscale_(
             [gradient], found_inf, inv_scale
         )
     assert gradient.tolist() == [4.0] * 3
+    assert (found_inf.tolist(), inv_scale.tolist()) == before

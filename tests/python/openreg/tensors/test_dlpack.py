@@ -127,15 +127,19 @@ def test_bad_streams_are_refused():
         x.__dlpack__(stream=12345)
 
 
-def renamed(x: torch.Tensor, kind: int, index: int) -> object:
-    """A capsule of ``x`` that says that it is somewhere else."""
-    capsule = to_dlpack(x)
+def device_of(capsule: object) -> ctypes.Array[ctypes.c_int32]:
+    """Kind and index of the device, where the capsule holds them."""
     find = ctypes.pythonapi.PyCapsule_GetPointer
     find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     address = find(capsule, b"dltensor")
-    device = (ctypes.c_int32 * 2).from_address(address + ctypes.sizeof(ctypes.c_void_p))
-    assert list(device) == list(x.__dlpack_device__())
-    device[:] = [kind, index]
+    return (ctypes.c_int32 * 2).from_address(address + ctypes.sizeof(ctypes.c_void_p))
+
+
+def renamed(x: torch.Tensor, kind: int, index: int) -> object:
+    """A capsule of ``x`` that says that it is somewhere else."""
+    capsule = to_dlpack(x)
+    assert list(device_of(capsule)) == list(x.__dlpack_device__())
+    device_of(capsule)[:] = [kind, index]
     return capsule
 
 
@@ -156,3 +160,22 @@ def test_an_unknown_kind_of_device_is_refused():
     x = torch.ones(3, device=DEVICE)
     with pytest.raises(BufferError, match="Unsupported device_type: 99"):
         from_dlpack(renamed(x, 99, 0))
+    with pytest.raises(BufferError, match="Unsupported device_type: 99"):
+        x.__dlpack__(dl_device=(99, 0))
+    assert (x + 1).tolist() == [2.0] * 3
+
+
+def test_a_refused_capsule_is_not_used_up():
+    x = torch.ones(3, device=DEVICE)
+    capsule = renamed(x, 99, 0)
+    with pytest.raises(BufferError):
+        from_dlpack(capsule)
+    device_of(capsule)[:] = list(x.__dlpack_device__())
+    assert from_dlpack(capsule).data_ptr() == x.data_ptr()
+
+
+def test_a_device_that_does_not_exist_gets_no_tensor():
+    x, used = torch.ones(3), torch.openreg.memory_allocated()
+    with pytest.raises(torch.AcceleratorError, match="but got 99"):
+        torch.from_dlpack(x, device=f"{DEVICE}:99")
+    assert torch.openreg.memory_allocated() == used

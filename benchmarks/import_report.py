@@ -4,7 +4,8 @@
     benchmarks/import_report.py [--repetitions 31]
 
 The import with and without it is measured in turns; the median of the differences
-of neighbours counts. Exits with 1 if that is too much.
+of neighbours counts. Python's bytecode is there, as after every import but the first.
+Exits with 1 if it is too much.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ print(time.perf_counter_ns() - start)
 def time_of(script: str, autoload: bool) -> float:
     """Return the nanoseconds that `script` prints in a new process."""
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(autoload))}
+    # Where this is set, our files would be compiled each time: PyTorch's were when it
+    # was installed, and so are ours, unless they are used from the checkout.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", script]
     done = subprocess.run(
         command, env=environment, check=True, stdout=subprocess.PIPE, text=True

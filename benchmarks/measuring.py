@@ -1,12 +1,13 @@
-"""Measures the cases: in a process for each number of threads.
+"""Measures the cases: in a process for each driver and number of threads.
 
-The threads of OpenMP stay once they exist, so a process has one number of them.
+A process has one driver, and one number of threads: OpenMP's stay once they exist.
 """
 
 from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import statistics
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
@@ -37,12 +38,13 @@ class Options:
 
 @dataclass
 class Findings:
-    """What was measured with one number of threads.
+    """What was measured of one driver with one number of threads.
 
     `sizes` has the add of so many elements, on both sides, and the host's time for
     enqueueing it; `launches` the host's time for each of so many launches.
     """
 
+    driver: str
     threads: int
     cases: dict[str, Comparison] = field(default_factory=dict)
     sizes: dict[int, tuple[Comparison, float]] = field(default_factory=dict)
@@ -102,13 +104,25 @@ def jobs_for(names: Collection[str], findings: Findings) -> list[Job]:
     return jobs
 
 
-def new_process(threads: int) -> ProcessPoolExecutor:
-    """Return a process that measures with that many threads."""
+def begin(driver: str, threads: int) -> None:
+    """Make this process measure that driver with that many threads."""
+    torch.set_num_threads(threads)
+    actual = torch.openreg.process_info(0).driver  # type: ignore[attr-defined]
+    if actual != driver:
+        raise RuntimeError(f"the process has the driver {actual}, not {driver}")
+
+
+def new_process(findings: Findings) -> ProcessPoolExecutor:
+    """Return a process that measures what is to be found.
+
+    It takes its driver from the environment: of this process, which has no device.
+    """
+    os.environ["OPENREG_DRIVER"] = findings.driver
     return ProcessPoolExecutor(
         max_workers=1,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=torch.set_num_threads,
-        initargs=(threads,),
+        initializer=begin,
+        initargs=(findings.driver, findings.threads),
     )
 
 
@@ -123,7 +137,7 @@ def measure(
     What fails becomes one of the failures, and the others go on: in a new process,
     if the old one is gone.
     """
-    process = new_process(findings.threads)
+    process = new_process(findings)
     try:
         for job in jobs:
             announce(job.title)
@@ -132,7 +146,7 @@ def measure(
                 job.results[job.argument] = done.result()
             except BrokenProcessPool:
                 findings.failures[job.title] = "the process died"
-                process = new_process(findings.threads)
+                process = new_process(findings)
             except Exception as error:
                 findings.failures[job.title] = f"{type(error).__name__}: {error}"
     finally:

@@ -31,12 +31,19 @@ class Comparison:
     other: list[float] = field(default_factory=list)
 
     @property
+    def ours_median(self) -> float:
+        """The median of ours."""
+        return statistics.median(self.ours)
+
+    @property
+    def other_median(self) -> float:
+        """The median of the other."""
+        return statistics.median(self.other)
+
+    @property
     def medians(self) -> tuple[str, str]:
         """The medians of both, as text."""
-        return (
-            duration(statistics.median(self.ours)),
-            duration(statistics.median(self.other)),
-        )
+        return duration(self.ours_median), duration(self.other_median)
 
     @property
     def difference(self) -> float:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the driver's benchmarks in a release build, then those of the installed
 # package, and reports both against their targets. Arguments go to
-# benchmarks/report.py; build/operators.json gets all that the operators took.
+# benchmarks/report.py; build/operators.json gets all that the operators took, on both
+# drivers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh

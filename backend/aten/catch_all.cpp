@@ -125,11 +125,11 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
 bool is_taken_apart_in_place(const c10::OperatorHandle& op) {
   const auto& arguments = op.schema().arguments();
   const std::string& name = op.operator_name().name;
-  return op.hasKernelForDispatchKey(
-             c10::DispatchKey::CompositeExplicitAutograd) &&
-         name.starts_with("aten::") && name != "aten::abs_" &&
-         !op.hasTag(at::Tag::inplace_view) && !arguments.empty() &&
-         is_written(arguments.front()) && !arguments.front().is_out();
+  return !arguments.empty() && is_written(arguments.front()) &&
+         !arguments.front().is_out() && name.starts_with("aten::") &&
+         name != "aten::abs_" && !op.hasTag(at::Tag::inplace_view) &&
+         op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutograd);
 }
 
 bool is_wanted(const c10::OperatorHandle& op) {

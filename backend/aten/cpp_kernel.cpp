@@ -14,8 +14,10 @@ const c10::KernelFunction* find_kernel(const c10::OperatorHandle& op,
                                        c10::DispatchKey key, bool also_python);
 
 // PyTorch wraps every kernel of Python into a class of this name, which is in
-// no header.
+// no header and only takes boxed arguments. Most others take unboxed ones, and
+// have names that are long to search.
 bool is_in_python(const c10::KernelFunction& kernel) {
+  if (kernel.isValidUnboxed()) return false;
   const c10::OperatorKernel* const functor = functor_of(kernel);
   return functor != nullptr &&
          std::string_view(typeid(*functor).name()).find("PythonKernelHolder") !=

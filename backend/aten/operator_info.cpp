@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "backend/aten/cpp_kernel.h"
@@ -117,6 +118,13 @@ std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
   return find_cpp_kernel(op, c10::DispatchKey::Meta);
 }
 
+// What c10::toString() gives, without the stream that it is written to: there
+// are some thousand operators at load.
+std::string full_name(const c10::OperatorName& name) {
+  if (name.overload_name.empty()) return name.name;
+  return name.name + "." + name.overload_name;
+}
+
 bool has_mask(std::span<const c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isOptionalTensorList()) continue;
@@ -143,7 +151,7 @@ bool may_take_host_indices(const c10::OperatorHandle& op) {
 
 OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     : op(handle),
-      name(c10::toString(handle.operator_name())),
+      name(full_name(handle.operator_name())),
       id(record::id_of(name)),
       meta(find_meta(handle)),
       is_meta_usable(meta.has_value()) {

@@ -8,6 +8,12 @@ namespace {
 
 // About 20 microseconds: what a sleeping thread would need to come back.
 constexpr int kSpins = 400;
+constexpr int kBriefSpins = 200;
+
+int spins(WaitStyle style) {
+  if (style == WaitStyle::kSleep) return 0;
+  return style == WaitStyle::kSpin ? kSpins : kBriefSpins;
+}
 
 }  // namespace
 
@@ -28,8 +34,8 @@ void Timeline::wake() {
   futex_wake_all(turn_);
 }
 
-bool Timeline::spin(uint64_t target) const {
-  for (int i = 0; i < kSpins; ++i) {
+bool Timeline::spin(uint64_t target, WaitStyle style) const {
+  for (int left = spins(style); left > 0; --left) {
     if (reached(target)) return true;
     spin_pause();
   }
@@ -38,7 +44,7 @@ bool Timeline::spin(uint64_t target) const {
 
 void Timeline::wait(uint64_t target, WaitStyle style) const {
   if (reached(target)) return;
-  if (style == WaitStyle::kSpin && spin(target)) return;
+  if (spin(target, style)) return;
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   for (;;) {
     const uint32_t turn = turn_.load(std::memory_order_seq_cst);
@@ -50,7 +56,7 @@ void Timeline::wait(uint64_t target, WaitStyle style) const {
 }
 
 bool Timeline::wait_for(uint64_t target, std::chrono::nanoseconds limit) const {
-  if (spin(target)) return true;
+  if (spin(target, WaitStyle::kSpin)) return true;
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   const uint32_t turn = turn_.load(std::memory_order_seq_cst);
   if (value_.load(std::memory_order_seq_cst) < target) {

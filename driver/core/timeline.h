@@ -10,9 +10,9 @@
 
 namespace openreg {
 
-// How a thread waits: first awake, which is quick, or asleep at once, which
-// leaves the processor to others.
-enum class WaitStyle { kSpin, kSleep };
+// How a thread waits: first awake, which is quick; not so long, because who is
+// waited for may need the same processor; or asleep at once.
+enum class WaitStyle { kSpin, kSpinBriefly, kSleep };
 
 // Thread-safe: one thread at a time advances, any number read and wait. What
 // the advancing thread wrote before is visible to whoever has seen the number.
@@ -39,7 +39,7 @@ class Timeline {
   bool wait_for(uint64_t target, std::chrono::nanoseconds limit) const;
 
  private:
-  bool spin(uint64_t target) const;
+  bool spin(uint64_t target, WaitStyle style) const;
 
   std::atomic<uint64_t> value_{0};
   mutable std::atomic<uint32_t> waiters_{0};

@@ -93,6 +93,10 @@ inline constexpr size_t kRingBytes = size_t{1} << 20;
 // A longer payload is staged: the ring is never full for long.
 inline constexpr size_t kMaxInRing = size_t{64} << 10;
 inline constexpr size_t kMaxPayload = size_t{4} << 20;
+// Long copies go in pieces of this size. The dispatcher may copy one by itself,
+// which takes it about 50 us: a third thread would have to share a processor
+// with the two that copy.
+inline constexpr size_t kPiece = size_t{512} << 10;
 
 struct StagedPayload {
   uint64_t address;

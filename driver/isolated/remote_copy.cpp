@@ -5,7 +5,8 @@
 // - between those two it copies by itself;
 // - small amounts of pageable memory travel with the command or its reply;
 // - larger ones are staged in shared memory, piece by piece, so that the two
-//   processes copy at the same time. The caller waits in any case;
+//   processes copy at the same time. The caller waits in any case. On an idle
+//   queue the dispatcher copies the pieces, see wire::kPiece;
 // - ranges that the user has registered are not shared, and the caller does not
 //   wait: host functions in the order of the stream move the bytes between them
 //   and staging memory;
@@ -23,7 +24,8 @@ namespace openreg {
 
 namespace {
 
-constexpr size_t kPiece = size_t{512} << 10;
+using wire::kPiece;
+
 constexpr size_t kPieces = 4;
 // Up to so many bytes travel with the command.
 constexpr size_t kInline = size_t{64} << 10;
@@ -33,7 +35,7 @@ wire::Header copy_header(const void* dst, const void* src, size_t count,
   wire::Header header{};
   header.kind = wire::Kind::kCopy;
   header.reply = wire::kNoReply;
-  if (urgency != Urgency::kQueued && count <= kInline) {
+  if (urgency != Urgency::kQueued && count <= kPiece) {
     header.flags = wire::kCheap;
   }
   header.arguments = {reinterpret_cast<uintptr_t>(dst),
@@ -156,7 +158,7 @@ Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
     const bool is_last = offset + piece == count;
     OPENREG_RETURN_IF_ERROR(
         send_copy(at(command.dst.pointer, offset), bytes, piece,
-                  Urgency::kQueued, is_last ? completion : nullptr, sequence));
+                  Urgency::kWaited, is_last ? completion : nullptr, sequence));
     used[place] = *sequence;
   }
   return {};
@@ -191,7 +193,7 @@ Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
       const bool is_last = sent + piece == count;
       OPENREG_RETURN_IF_ERROR(send_copy(
           at(staging, place * kPiece), at(command.src.pointer, sent), piece,
-          Urgency::kQueued, is_last ? completion : nullptr, sequence));
+          Urgency::kWaited, is_last ? completion : nullptr, sequence));
       numbers[place] = *sequence;
       sent += piece;
     }

@@ -304,6 +304,7 @@ void RemoteQueue::hold_back() {
 }
 
 void RemoteQueue::wait(uint64_t target, WaitStyle style) {
+  if (style == WaitStyle::kSpin) style = WaitStyle::kSpinBriefly;
   timeline_.wait(target, style);
 }
 

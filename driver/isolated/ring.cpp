@@ -15,8 +15,9 @@ namespace openreg {
 namespace {
 
 // How long the reader looks for commands before it sleeps: first without
-// leaving the processor, about 20 us; then leaving it to others who want it.
-constexpr int kSpins = 400;
+// leaving the processor, about 5 us; then leaving it to others who want it, the
+// program among them.
+constexpr int kSpins = 100;
 constexpr int kYields = 100;
 
 // What stays free for marks and waits, whose callers are promised not to be

@@ -15,9 +15,6 @@ namespace openreg {
 
 namespace {
 
-// Up to so many bytes the dispatcher copies by itself.
-constexpr uint64_t kCheapBytes = uint64_t{64} << 10;
-
 bool is_about_device(wire::Kind kind) {
   return kind >= wire::Kind::kPlace && kind <= wire::Kind::kRetireQueue;
 }
@@ -33,9 +30,9 @@ bool may_run_here(const wire::Header& header) {
     case wire::Kind::kPing:
       return true;
     case wire::Kind::kCopy:
-      return header.arguments[2] <= kCheapBytes;
+      return header.arguments[2] <= wire::kPiece;
     case wire::Kind::kFill:
-      return header.arguments[1] <= kCheapBytes;
+      return header.arguments[1] <= wire::kPiece;
     default:
       return false;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "isolated/device/dispatcher.h"
+#include "isolated/device/no_engine.h"
 #include "isolated/process/start_up.h"
 #include "isolated/ring.h"
 
@@ -19,26 +20,6 @@ constexpr int kNoMemory = 4;
 
 // How often a dispatcher without work looks whether it should end.
 constexpr std::chrono::milliseconds kEndPoll{100};
-
-// A device process has queues by the program's numbers, in the dispatcher, and
-// none of its own.
-class NoEngine final : public Engine {
- public:
-  std::shared_ptr<Queue> create_queue(int /*priority*/) override {
-    return nullptr;
-  }
-  Status load_module(const char* /*path*/,
-                     std::shared_ptr<ModuleImage>* /*image*/) override {
-    return failure(orErrorNotSupported, "modules are loaded by number");
-  }
-  std::shared_ptr<ModuleImage> builtin_module() override { return nullptr; }
-  int places() const override { return 0; }
-  bool can_access_peers() const override { return false; }
-};
-
-std::unique_ptr<Engine> make_no_engine(Context& /*context*/) {
-  return std::make_unique<NoEngine>();
-}
 
 // One life of a device, from the inside.
 class Server {

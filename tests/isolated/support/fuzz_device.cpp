@@ -1,31 +1,8 @@
 #include "support/fuzz_device.h"
 
-#include "core/engine.h"
+#include "isolated/device/no_engine.h"
 
 namespace openreg::test {
-
-namespace {
-
-// The commands of a device process do not go through an engine.
-class NoEngine final : public Engine {
- public:
-  std::shared_ptr<Queue> create_queue(int /*priority*/) override {
-    return nullptr;
-  }
-  Status load_module(const char* /*path*/,
-                     std::shared_ptr<ModuleImage>* /*image*/) override {
-    return failure(orErrorNotSupported, "not here");
-  }
-  std::shared_ptr<ModuleImage> builtin_module() override { return nullptr; }
-  int places() const override { return 0; }
-  bool can_access_peers() const override { return false; }
-};
-
-std::unique_ptr<Engine> make_no_engine(Context& /*context*/) {
-  return std::make_unique<NoEngine>();
-}
-
-}  // namespace
 
 FuzzDevice::FuzzDevice()
     : life_(SharedMemory::create("fuzz-life", wire::kLifeBytes)),

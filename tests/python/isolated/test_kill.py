@@ -111,18 +111,22 @@ def test_a_waiting_thread_wakes_up():
         x = torch.ones(1500, 1500, device="openreg:0")
         torch.openreg.synchronize(0)
         errors = []
+        submitted = threading.Semaphore(0)
         def wait():
             try:
                 y = x
                 for _ in range(2000):
                     y = (y @ x) / 1500
+                submitted.release()
                 torch.openreg.synchronize(0)
             except torch.AcceleratorError as error:
                 errors.append((time.monotonic(), str(error)))
         threads = [threading.Thread(target=wait) for _ in range(3)]
         for thread in threads:
             thread.start()
-        time.sleep(0.5)  # most of them wait by now; all must end in any case
+        for thread in threads:
+            assert submitted.acquire(timeout=60)
+        assert torch.openreg.process_info(0).queued_commands > 0
         killed = time.monotonic()
         kill(0)
         for thread in threads:

@@ -9,6 +9,7 @@
 
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/copy_values.h"
+#include "backend/executor/lazy_flags.h"
 
 namespace torch_openreg {
 
@@ -27,8 +28,7 @@ size_t index_of(const at::Tensor& dst, const at::Tensor& src) {
 at::Tensor sample_of(const at::Tensor& tensor) {
   at::Tensor sample = at::detail::empty_cpu({1}, tensor.scalar_type());
   std::memset(sample.mutable_data_ptr(), 0, sample.nbytes());
-  if (tensor.is_conj()) sample._set_conj(true);
-  if (tensor.is_neg()) sample._set_neg(true);
+  set_lazy_flags(sample, lazy_flags(tensor));
   return sample;
 }
 

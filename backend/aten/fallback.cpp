@@ -141,11 +141,6 @@ uint64_t bytes_on_device(std::span<const c10::IValue> arguments) {
   return bytes;
 }
 
-bool is_composite(const at::Tensor& tensor) {
-  return tensor.defined() && !is_plain(tensor) &&
-         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
-}
-
 bool has_composites(std::span<const c10::IValue> arguments) {
   bool found = false;
   for_each_tensor(arguments, [&](const at::Tensor& tensor) {

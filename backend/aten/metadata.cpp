@@ -26,10 +26,6 @@ namespace torch_openreg {
 
 namespace {
 
-bool is_composite(const at::Tensor& tensor) {
-  return tensor.defined() && !is_plain(tensor);
-}
-
 // Whether a result is more than a storage and strides.
 bool has_composites(const torch::jit::Stack& results) {
   return std::ranges::any_of(results, [](const c10::IValue& result) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include "backend/executor/lazy_flags.h"
 #include "backend/first_use.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/storage.h"
@@ -33,10 +34,7 @@ at::Tensor make_output(const record::OutputShape& shape,
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
         {numbers, dimensions}, {numbers + dimensions, dimensions});
   }
-  if (C10_UNLIKELY(first.flags != 0)) {
-    if ((first.flags & record::kConjugate) != 0) tensor._set_conj(true);
-    if ((first.flags & record::kNegative) != 0) tensor._set_neg(true);
-  }
+  if (C10_UNLIKELY(first.flags != 0)) set_lazy_flags(tensor, first.flags);
   return tensor;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backend/executor/clean_dispatch.h"
+#include "backend/executor/lazy_flags.h"
 
 namespace torch_openreg {
 
@@ -79,8 +80,7 @@ at::Tensor StandIns::make(const at::Tensor& tensor) {
   c10::TensorImpl& impl = *result.unsafeGetTensorImpl();
   impl.set_sizes_and_strides(tensor.sizes(), tensor.strides(),
                              tensor.storage_offset());
-  if (tensor.is_conj()) impl._set_conj(true);
-  if (tensor.is_neg()) impl._set_neg(true);
+  set_lazy_flags(result, lazy_flags(tensor));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     impl.set_wrapped_number(true);
   }

@@ -16,6 +16,7 @@
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
 #include "backend/executor/failure.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/reply.h"
 #include "backend/executor/scalars.h"
 #include "backend/record/reader.h"
@@ -252,12 +253,9 @@ void resize_outputs(const record::CallMetadata& metadata,
     const record::OutputShape shape =
         output_shape(tensor.scalar_type(), resize.sizes, resize.strides);
     tensor.resize_({static_cast<int64_t>(shape.bytes / tensor.itemsize())});
-    c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    impl.set_sizes_and_strides(resize.sizes, resize.strides);
-    const bool is_conj = (resize.flags & record::kConjugate) != 0;
-    const bool is_neg = (resize.flags & record::kNegative) != 0;
-    if (tensor.is_conj() != is_conj) impl._set_conj(is_conj);
-    if (tensor.is_neg() != is_neg) impl._set_neg(is_neg);
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes,
+                                                        resize.strides);
+    set_lazy_flags(tensor, resize.flags);
   }
 }
 

@@ -29,6 +29,12 @@ inline bool is_plain(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->is_python_dispatch();
 }
 
+// Whether it is put together of such ones, as far as C++ knows.
+inline bool is_composite(const at::Tensor& tensor) {
+  return tensor.defined() && !is_plain(tensor) &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
 // The parts of `tensor`, which share its memory; none if it is of no kind that
 // records know. Parameters of a quantizer that lie elsewhere are copied to the
 // tensor's device.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "backend/executor/generators.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
 
 namespace torch_openreg {
@@ -86,11 +87,9 @@ at::Tensor Decoder::tensor(const record::TensorView& view) {
       c10::Storage(storage(view.storage)),
       c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(dtype));
-  c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  impl.set_sizes_and_strides(at::IntArrayRef(view.sizes),
-                             at::IntArrayRef(view.strides), view.offset);
-  if ((view.flags & record::kConjugate) != 0) impl._set_conj(true);
-  if ((view.flags & record::kNegative) != 0) impl._set_neg(true);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
+      at::IntArrayRef(view.sizes), at::IntArrayRef(view.strides), view.offset);
+  set_lazy_flags(tensor, view.flags);
   return tensor;
 }
 

@@ -1,8 +1,8 @@
 """Which tests run on which driver.
 
 ``OPENREG_DRIVER`` chooses the driver of a run, as for every program. ``make test`` runs
-all of them on the in-process driver, and on the isolated one with ``--shared``: what says
-nothing about a driver is left out then, and half of what takes long.
+all of them on the in-process driver, and on the isolated one with ``--shared``: without
+what says nothing about a driver, and with half of what takes long.
 """
 
 import os

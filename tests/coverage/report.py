@@ -47,7 +47,7 @@ device: the second time, what the outputs look like is known.
 
 | verdict | meaning |
 |---|---|
-| same | as on the CPU, values to the bit; where the CPU's own vary from call to call, as close |
+| same | as on the CPU, values to the bit, or as close as the CPU's own if they vary |
 | close | values within PyTorch's tolerance, all else as on the CPU |
 | excluded | every sample fails on the CPU, or the database has none |
 | different | not as on the CPU |

@@ -75,6 +75,10 @@ void QueueList::wait() {
     fences.push_back({std::move(queue), target});
   }
   for (const Fence& fence : fences) fence.queue->wait(fence.sequence);
+  tidy();
+}
+
+void QueueList::tidy() {
   Queues finished;
   {
     const std::lock_guard lock(mutex_);

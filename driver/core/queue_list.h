@@ -25,6 +25,9 @@ class QueueList {
   // Waits until everything that was submitted before is done.
   void wait();
 
+  // Ends the queues that were let go and are done. Other calls do that as well.
+  void tidy();
+
   // Whether any queue orders itself with the default stream; and how far those
   // must come that hold work now.
   bool has_blocking() const {

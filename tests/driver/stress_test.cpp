@@ -175,8 +175,12 @@ TEST_F(StressTest, ThousandsOfStreamsAndEventsLeakNothing) {
   const orTestingCounters after = counters();
   EXPECT_EQ(after.liveStreams, before.liveStreams);
   EXPECT_EQ(after.liveEvents, before.liveEvents);
-  EXPECT_LE(after.workerThreads, before.workerThreads);
-  EXPECT_LE(after.queueChunks, before.queueChunks + 4);
+  // A device process ends its queues when it comes to it.
+  EXPECT_TRUE(eventually([&before] {
+    const orTestingCounters now = counters();
+    return now.workerThreads <= before.workerThreads &&
+           now.queueChunks <= before.queueChunks + 4;
+  }));
   const size_t bound = is_sanitized() ? 64 * kMiB : 16 * kMiB;
   EXPECT_LE(resident_bytes(), resident_before + bound);
 }

@@ -140,12 +140,18 @@ Status Dispatcher::retire_queue(uint32_t index) {
     return failure(orErrorInvalidHandle, "there is no queue %u to retire",
                    index);
   }
-  std::erase_if(retired_,
-                [](const auto& entry) { return entry.second.expired(); });
+  tidy();
   retired_[index] = queues_[index];
   all_queues_.retire(*queue);
   queues_[index].reset();
   return {};
+}
+
+void Dispatcher::tidy() {
+  if (retired_.empty()) return;
+  all_queues_.tidy();
+  std::erase_if(retired_,
+                [](const auto& entry) { return entry.second.expired(); });
 }
 
 Queue* Dispatcher::find_queue(uint32_t index) const {

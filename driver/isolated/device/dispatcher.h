@@ -59,6 +59,9 @@ class Dispatcher {
   // Tells the program of a failure that belongs to no queue.
   void report(const Status& status);
 
+  // Ends the queues that were retired and are done.
+  void tidy();
+
  private:
   // Finds a payload that lies in staging memory.
   Status find_staged(std::span<const std::byte>* payload) const;

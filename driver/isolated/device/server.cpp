@@ -106,6 +106,7 @@ void Server::serve() {
   wire::Header header{};
   std::span<const std::byte> payload;
   while (!ending_.load(std::memory_order_acquire)) {
+    if (!reader_->has_next()) dispatcher_->tidy();
     if (!reader_->wait(kEndPoll)) continue;
     if (reader_->read(&header, &payload)) {
       dispatcher_->handle(header, payload);

@@ -25,14 +25,16 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 void run(const Script& script) {
   FuzzDevice device;
   for (const SentCommand& command : script) {
-    const uint64_t taken = device.taken();
+    const uint64_t taken = device.taken(command.header.queue);
     const uint64_t failures = device.failures();
     device.send(command);
     const bool is_device_command =
         command.header.kind >= wire::Kind::kPlace &&
         command.header.kind <= wire::Kind::kRetireQueue;
-    const bool was_taken = device.taken() != taken;
-    EXPECT_TRUE(was_taken || is_device_command || device.failures() > failures);
+    const bool was_taken = device.taken(command.header.queue) != taken;
+    EXPECT_TRUE(was_taken || is_device_command || device.failures() > failures)
+        << "kind " << static_cast<int>(command.header.kind) << " of queue "
+        << command.header.queue;
   }
   EXPECT_TRUE(device.answers());
 }

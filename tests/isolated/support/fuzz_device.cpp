@@ -40,14 +40,6 @@ void FuzzDevice::send(SentCommand command) {
   dispatcher_->handle(header, command.payload);
 }
 
-uint64_t FuzzDevice::taken() const {
-  uint64_t sum = 0;
-  for (uint32_t queue = 0; queue < 16; ++queue) {
-    sum += dispatcher_->next_number(queue);
-  }
-  return sum;
-}
-
 bool FuzzDevice::answers() {
   SentCommand ping;
   ping.header.kind = wire::Kind::kPing;

@@ -70,8 +70,10 @@ class FuzzDevice {
   bool answers();
   // Failures that it has reported.
   uint64_t failures() const { return control_->failures.load(); }
-  // Commands that the queues of the samples have taken.
-  uint64_t taken() const;
+  // Grows with every command that a queue has taken.
+  uint64_t taken(uint32_t queue) const {
+    return dispatcher_->next_number(queue);
+  }
 
   static constexpr uint64_t kNextNumber = UINT64_MAX;
   static constexpr uint32_t kControlQueue = 7;

@@ -2,10 +2,10 @@
 # Runs the tests, on both drivers: those in C++ under each build preset (the
 # backend's under `dev`), then those of the Python package, on the isolated driver half of
 # what takes long, and builds the site of the documentation. With --isolated only those of
-# the isolated driver, under `dev`. With --all also the tests with other libraries and
-# what takes very long: all of PyTorch's databases, a thousand killed devices, a soak of
-# the stream and event tests and the stress tests at ten times their size. Stops at the
-# first failure.
+# the isolated driver, under `dev`. With --all also the other half, the tests with other
+# libraries, and what takes very long: all of PyTorch's databases, a thousand killed
+# devices, a soak of the stream and event tests and the stress tests at ten times their
+# size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -48,7 +48,7 @@ readonly PRESETS=(dev asan tsan ubsan)
 for preset in "${PRESETS[@]}"; do test_preset "$preset"; done
 stage "python: install" tools/install.sh
 test_python inprocess
-test_python isolated --shared
+test_python isolated $($all || echo --shared)
 tools/docs.sh
 
 if $all; then

@@ -1,6 +1,7 @@
 """Devices that die: at any moment of a training, and what is left of them."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ ALL_KILLS = int(os.environ.get("OPENREG_TEST_KILLS", "20"))
 KILLS = min(ALL_KILLS, 100)
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + ALL_KILLS // KILLS))
+@pytest.mark.parametrize("seed", range(1, 1 + math.ceil(ALL_KILLS / KILLS)))
 def test_training_survives_kills_at_random_moments(seed):
     """Each kill is a prompt error, and after a reset the numbers are the same."""
     program = Path(__file__).with_name("kill_loop.py")

@@ -104,8 +104,7 @@ Status RemoteQueue::submit_copy(const CopyCommand& command, Payload payload,
         completion, sequence);
   }
   if (completion == nullptr) return copy_by_host(command, sequence);
-  return direct_dst ? write_waited(command, completion, sequence)
-                    : read_waited(command, completion, sequence);
+  return copy_waited(command, direct_dst, completion, sequence);
 }
 
 Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
@@ -129,17 +128,25 @@ Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
   return send(header, {}, completion, sequence);
 }
 
-Status RemoteQueue::write_waited(const CopyCommand& command,
-                                 Completion* completion, uint64_t* sequence) {
+Status RemoteQueue::copy_waited(const CopyCommand& command, bool to_device,
+                                Completion* completion, uint64_t* sequence) {
   const size_t count = command.count;
-  if (count <= kInline) {
+  if (to_device && count <= kInline) {
     return send_copy(
         command.dst.pointer, nullptr, count, Urgency::kCheap, completion,
         sequence, {static_cast<const std::byte*>(command.src.pointer), count});
   }
+  if (!to_device && count <= sizeof(wire::Reply::bytes)) {
+    completion->wants_reply = true;
+    completion->reply = {static_cast<std::byte*>(command.dst.pointer), count};
+    return send_copy(nullptr, command.src.pointer, count, Urgency::kCheap,
+                     completion, sequence);
+  }
   const auto staging =
       std::make_shared<Staging>(std::min(count, kPieces * kPiece));
-  Status status = write_pieces(command, staging->data(), completion, sequence);
+  Status status =
+      to_device ? write_pieces(command, staging->data(), completion, sequence)
+                : read_pieces(command, staging->data(), completion, sequence);
   // The device may still be at it, also if something went wrong in between.
   hold(staging);
   return status;
@@ -162,22 +169,6 @@ Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
     used[place] = *sequence;
   }
   return {};
-}
-
-Status RemoteQueue::read_waited(const CopyCommand& command,
-                                Completion* completion, uint64_t* sequence) {
-  const size_t count = command.count;
-  if (count <= sizeof(wire::Reply::bytes)) {
-    completion->wants_reply = true;
-    completion->reply = {static_cast<std::byte*>(command.dst.pointer), count};
-    return send_copy(nullptr, command.src.pointer, count, Urgency::kCheap,
-                     completion, sequence);
-  }
-  const auto staging =
-      std::make_shared<Staging>(std::min(count, kPieces * kPiece));
-  Status status = read_pieces(command, staging->data(), completion, sequence);
-  hold(staging);
-  return status;
 }
 
 Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
@@ -207,26 +198,33 @@ Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
 
 Status RemoteQueue::copy_by_host(const CopyCommand& command,
                                  uint64_t* sequence) {
-  const bool to_device = is_direct(command.dst);
   // One piece is enough: in one stream nothing overlaps.
   const auto staging =
       std::make_shared<Staging>(std::min(command.count, kPiece));
+  Status status = send_pieces_by_host(command, staging, sequence);
+  hold(staging);
+  return status;
+}
+
+Status RemoteQueue::send_pieces_by_host(
+    const CopyCommand& command, const std::shared_ptr<const Staging>& staging,
+    uint64_t* sequence) {
+  const bool to_device = is_direct(command.dst);
+  std::byte* const bytes = staging->data();
   for (size_t offset = 0; offset < command.count; offset += kPiece) {
     const size_t piece = std::min(kPiece, command.count - offset);
-    std::byte* const bytes = staging->data();
     std::byte* const dst = at(command.dst.pointer, offset);
     std::byte* const src = at(command.src.pointer, offset);
+    // A function may still run when its device is lost and holds nothing more.
     if (to_device) {
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, src, piece] { std::memcpy(bytes, src, piece); },
           nullptr, sequence));
       OPENREG_RETURN_IF_ERROR(
           send_copy(dst, bytes, piece, Urgency::kQueued, nullptr, sequence));
-      hold(staging);
     } else {
       OPENREG_RETURN_IF_ERROR(
           send_copy(bytes, src, piece, Urgency::kQueued, nullptr, sequence));
-      hold(staging);
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, dst, piece] { std::memcpy(dst, bytes, piece); },
           nullptr, sequence));

@@ -92,15 +92,16 @@ class RemoteQueue final : public Queue {
   Status send_copy(const void* dst, const void* src, size_t count,
                    Urgency urgency, Completion* completion, uint64_t* sequence,
                    Payload payload = {});
-  Status write_waited(const CopyCommand& command, Completion* completion,
-                      uint64_t* sequence);
+  Status copy_waited(const CopyCommand& command, bool to_device,
+                     Completion* completion, uint64_t* sequence);
   Status write_pieces(const CopyCommand& command, std::byte* staging,
                       Completion* completion, uint64_t* sequence);
-  Status read_waited(const CopyCommand& command, Completion* completion,
-                     uint64_t* sequence);
   Status read_pieces(const CopyCommand& command, std::byte* staging,
                      Completion* completion, uint64_t* sequence);
   Status copy_by_host(const CopyCommand& command, uint64_t* sequence);
+  Status send_pieces_by_host(const CopyCommand& command,
+                             const std::shared_ptr<const Staging>& staging,
+                             uint64_t* sequence);
   Status submit_to_peer(Context& peer, Command&& command, Payload payload,
                         Urgency urgency, Completion* completion,
                         uint64_t* sequence);

@@ -13,8 +13,6 @@ namespace {
 
 // How often one who waits for staging memory looks at the queues that use it.
 constexpr std::chrono::milliseconds kStagingPoll{1};
-// From so many pieces on, new ones make old ones go.
-constexpr size_t kManyHeld = 64;
 
 }  // namespace
 
@@ -69,31 +67,30 @@ void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
 
 std::byte* IsolatedWorld::take_staging(size_t size) {
   for (;;) {
-    std::vector<Held> unused;  // goes without the lock
+    // First: memory that was used just now is still in the caches.
+    release_unused();
     std::unique_lock lock(mutex_);
     const uintptr_t address = staging_heap_->allocate(size).value_or(0);
     if (address != 0) return reinterpret_cast<std::byte*>(address);
-    unused = take_unused();
-    if (unused.empty()) staging_returned_.wait_for(lock, kStagingPoll);
+    staging_returned_.wait_for(lock, kStagingPoll);
   }
 }
 
-std::vector<IsolatedWorld::Held> IsolatedWorld::take_unused() {
+void IsolatedWorld::release_unused() {
+  std::vector<Held> gone;  // goes without the lock
+  const std::lock_guard lock(mutex_);
   const auto unused =
       std::partition(held_.begin(), held_.end(), [this](const Held& held) {
         return !slot(held.index).done.reached(held.number);
       });
-  std::vector<Held> result(std::make_move_iterator(unused),
-                           std::make_move_iterator(held_.end()));
+  gone.assign(std::make_move_iterator(unused),
+              std::make_move_iterator(held_.end()));
   held_.erase(unused, held_.end());
-  return result;
 }
 
 void IsolatedWorld::hold_staging(std::shared_ptr<const Staging> staging,
                                  uint32_t index, uint64_t number) {
-  std::vector<Held> unused;  // goes without the lock
   const std::lock_guard lock(mutex_);
-  if (held_.size() >= kManyHeld) unused = take_unused();
   held_.push_back({std::move(staging), index, number});
 }
 

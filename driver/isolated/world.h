@@ -50,8 +50,8 @@ class IsolatedWorld {
   // Takes staging memory; waits until there is some.
   std::byte* take_staging(size_t size);
   void return_staging(std::byte* piece);
-  // Holds staging memory until the queue of a slot has come to a number, or
-  // longer if nobody wants it.
+  // Holds staging memory until the queue of a slot has come to a number, and
+  // somebody takes some.
   void hold_staging(std::shared_ptr<const Staging> staging, uint32_t index,
                     uint64_t number);
 
@@ -68,9 +68,8 @@ class IsolatedWorld {
 
   IsolatedWorld() = default;
 
-  // Takes out the staging memory that no queue uses any more. Requires mutex_;
-  // what it returns goes without it.
-  std::vector<Held> take_unused();
+  // Lets go of the staging memory that no queue uses any more.
+  void release_unused();
 
   SharedMemory fences_;
   SharedMemory staging_;

@@ -18,6 +18,7 @@ _ONCE = (
     "coverage/test_harness.py",
     "isolated/test_distance.py",
     "isolated/test_kill.py",
+    "isolated/test_staging.py",
     "test_info.py",
     "test_integration_table.py",
     "test_paths.py",

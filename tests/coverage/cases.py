@@ -75,6 +75,10 @@ _BY_DESIGN = {
     ("module/nn.LSTMCell", "double_backward"): _ONE_GRADIENT,
 }
 
+# Its fused cells have gradients of another formula; where these nearly cancel out,
+# what is left is rounded like the numbers that it was left of.
+_CANCELLING = frozenset({"module/nn.GRU"})
+
 # Their values are other ones from call to call on the CPU (one system of 9 equations,
 # solved 400 times: 46 results), all within the tolerance of their own dtype.
 _VARYING = frozenset({"op/linalg.lstsq", "op/linalg.lstsq.grad_oriented"})
@@ -202,7 +206,8 @@ def _try(trial: Trial, entry: Entry, summary: _Summary, repeat: int) -> None:
     if expected.error is not None:
         summary.refused.append(describe(expected.error))
     for _ in range(repeat):
-        comparison = compare(observe(trial.program, DEVICE), expected)
+        found = observe(trial.program, DEVICE)
+        comparison = compare(found, expected, entry.key in _CANCELLING)
         if entry.key in _UNINITIALISED:
             comparison.values, comparison.close = [], []
         if entry.key in _VARYING:

@@ -2,6 +2,9 @@
 # first, and the stages of a job run with the time that each took.
 # shellcheck shell=bash
 export PATH="$PWD/.venv/bin:$PATH"
+# The name that the package's build has for the compiler: what it has compiled, ccache
+# has for the preset `release`.
+export CC="${CC:-gcc}" CXX="${CXX:-g++}"
 
 # stage <name> <command>...: runs the command; ends the script if it fails.
 stage() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests, on both drivers: those in C++ under each build preset (the
-# backend's under `dev`), then those of the Python package, on the isolated driver half of
-# what takes long, and builds the site of the documentation. With --isolated only those of
-# the isolated driver, under `dev`. With --all also the other half, the tests with other
-# libraries, and what takes very long: all of PyTorch's databases, a thousand killed
+# backend's under `release`), then those of the Python package, on the isolated driver half
+# of what takes long, and builds the site of the documentation. With --isolated only those
+# of the isolated driver, under `release`. With --all also the other half, the tests with
+# other libraries, and what takes very long: all of PyTorch's databases, a thousand killed
 # devices, a soak of the stream and event tests and the stress tests at ten times their
 # size. Stops at the first failure.
 set -euo pipefail
@@ -32,8 +32,8 @@ case "${1-}" in
   "") ;;
   --all) all=true ;;
   --isolated)
-    test_preset dev -L '^(isolated|process)'
     stage "python: install" tools/install.sh
+    test_preset release -L '^(isolated|process)'
     test_python isolated --shared
     exit
     ;;
@@ -43,10 +43,11 @@ case "${1-}" in
     ;;
 esac
 
-readonly PRESETS=(dev asan tsan ubsan)
+# `release` has the package's own libraries: ccache need not compile them twice.
+readonly PRESETS=(release asan tsan ubsan)
 
-for preset in "${PRESETS[@]}"; do test_preset "$preset"; done
 stage "python: install" tools/install.sh
+for preset in "${PRESETS[@]}"; do test_preset "$preset"; done
 test_python inprocess
 test_python isolated $($all || echo --shared)
 tools/docs.sh
@@ -57,7 +58,7 @@ if $all; then
     python -m tests.coverage run --report docs/coverage.md
   stage "python: 1000 kills" env OPENREG_TEST_KILLS=1000 \
     python -m pytest tests/python/isolated -k random_moments
-  for preset in dev tsan; do
+  for preset in release tsan; do
     stage "$preset: soak" ctest --preset "$preset" -C Soak -L '^soak$'
     stage "$preset: stress" \
       env OPENREG_STRESS_SCALE=10 ctest --preset "$preset" -L 'stress$'

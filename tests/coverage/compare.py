@@ -28,9 +28,7 @@ class Comparison:
     close: list[str] = field(default_factory=list)
 
 
-def compare(
-    found: Outcome, expected: Outcome, by_largest: bool = False
-) -> Comparison:
+def compare(found: Outcome, expected: Outcome, by_largest: bool = False) -> Comparison:
     """Compare everything; differences are in words."""
     result = Comparison(by_largest)
     if expected.error is not None or found.error is not None:

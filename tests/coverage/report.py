@@ -48,7 +48,7 @@ device: the second time, what the outputs look like is known.
 | verdict | meaning |
 |---|---|
 | same | as on the CPU, values to the bit, or as close as the CPU's own if they vary |
-| close | values within PyTorch's tolerance, all else as on the CPU |
+| close | values within PyTorch's tolerance (`nn.GRU`: of the largest), all else same |
 | excluded | every sample fails on the CPU, or the database has none |
 | different | not as on the CPU |
 | crash, hang, leak | of the process, of the case, of device memory |

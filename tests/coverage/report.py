@@ -117,6 +117,8 @@ def _general(reason: str) -> str:
     first = re.sub(r"^(sample|error) \d+[^:]*: ", "", first)
     first = re.sub(r"(Mismatched|Greatest|Scalars).*", "", first).rstrip(" ,")
     first = re.sub(r"\b(input|output) \d+", r"\1", first)
+    if first.endswith(":"):  # nothing but numbers were told
+        first += " rounded in another way"
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "N", first)[:160]
 
 

@@ -44,7 +44,7 @@ case "${1-}" in
 esac
 
 # `release` has the package's own libraries: ccache need not compile them twice.
-readonly PRESETS=(release asan tsan ubsan)
+readonly PRESETS=(release asan tsan)
 
 stage "python: install" tools/install.sh
 for preset in "${PRESETS[@]}"; do test_preset "$preset"; done

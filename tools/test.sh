@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests, on both drivers: those in C++ under each build preset (the
-# backend's under `release`), then those of the Python package, on the isolated driver half
-# of what takes long, and builds the site of the documentation. With --isolated only those
-# of the isolated driver, under `release`. With --all also the other half, the tests with
-# other libraries, and what takes very long: all of PyTorch's databases, a thousand killed
-# devices, a soak of the stream and event tests and the stress tests at ten times their
-# size. Stops at the first failure.
+# backend's under `release`), then those of the Python package, each of what takes long on
+# one of the drivers, and builds the site of the documentation. With --isolated only those
+# of the isolated driver, under `release`. With --all also what takes long on both, the
+# tests with other libraries, and what takes very long: all of PyTorch's databases, a
+# thousand killed devices, a soak of the stream and event tests and the stress tests at ten
+# times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -19,12 +19,12 @@ test_preset() {
   stage "$preset: test" ctest --preset "$preset" "$@"
 }
 
-# Python's tests on a driver; arguments go to pytest.
+# Python's tests on a driver, a file on each core; arguments go to pytest.
 test_python() {
   local driver=$1
   shift
-  stage "python: test, $driver" env OPENREG_DRIVER="$driver" \
-    python -m pytest "$@"
+  stage "python: test, $driver" env OPENREG_DRIVER="$driver" python -m pytest \
+    -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder "$@"
 }
 
 all=false
@@ -48,8 +48,9 @@ readonly PRESETS=(release asan tsan)
 
 stage "python: install" tools/install.sh
 for preset in "${PRESETS[@]}"; do test_preset "$preset"; done
-test_python inprocess
-test_python isolated $($all || echo --shared)
+for driver in inprocess isolated; do
+  test_python "$driver" $($all || echo --shared)
+done
 tools/docs.sh
 
 if $all; then

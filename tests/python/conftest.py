@@ -1,8 +1,8 @@
 """Which tests run on which driver.
 
 ``OPENREG_DRIVER`` chooses the driver of a run, as for every program. ``make test`` runs
-all of them on the in-process driver, and on the isolated one with ``--shared``: without
-what says nothing about a driver, and with half of what takes long.
+them on both with ``--shared``: what says nothing about a driver runs in-process alone,
+and each test of a file that takes long on one of the two.
 """
 
 import os
@@ -28,7 +28,6 @@ _ONCE = (
 _LONG = (
     "coverage/test_sample.py",
     "openreg/real_models/test_real_models.py",
-    "openreg/test_device_type_tests.py",
 )
 
 

@@ -112,7 +112,8 @@ def cpu_refuses(op, arguments: Arguments, first: torch.dtype) -> bool:
 
 def test_the_lists_are_cudas():
     torch.openreg.init()
-    names = torch._C._dispatch_get_all_op_names()
+    # Other namespaces are those of other tests.
+    names = [x for x in torch._C._dispatch_get_all_op_names() if x.startswith("aten::")]
 
     def listed(key: str) -> set[str]:
         has = torch._C._dispatch_has_kernel_for_dispatch_key

@@ -69,8 +69,9 @@ def _tells_later(found: Exception | None, expected: Exception | None) -> bool:
     if not torch.openreg.get_device_properties(0).isolated or expected is None:
         return False
     kind = type(expected).__name__.lstrip("_")  # torch._C._LinAlgError has one
-    name = f"{kind}: {str(expected).splitlines()[0]}"
-    return isinstance(found, torch.AcceleratorError) and name in str(found)
+    message = str(expected).partition("\n")[0]
+    told = f"{kind}: {message}"
+    return isinstance(found, torch.AcceleratorError) and told in str(found)
 
 
 def _compare_observed(found: Observed, expected: Observed, result: Comparison) -> None:

@@ -15,7 +15,6 @@ _DRIVERS = ("inprocess", "isolated")
 
 # They use no device, or choose the driver by themselves.
 _ONCE = (
-    "coverage/test_harness.py",
     "isolated/test_distance.py",
     "isolated/test_kill.py",
     "isolated/test_staging.py",

@@ -77,6 +77,7 @@ orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
     prop->asyncEngineCount = 1;
     prop->unifiedAddressing = 1;
     prop->isolated = context->engine().has_bytes() ? 0 : 1;
+    prop->failuresStay = context->failures().keeps_all() ? 1 : 0;
     return {};
   });
 }

@@ -15,7 +15,7 @@ struct ErrorText {
 };
 
 // In the order of the codes.
-constexpr std::array<ErrorText, 12> kErrors = {{
+constexpr std::array<ErrorText, 13> kErrors = {{
     {"orSuccess", "no error"},
     {"orErrorInvalidValue", "invalid argument"},
     {"orErrorInvalidDevice", "invalid device ordinal"},
@@ -28,8 +28,9 @@ constexpr std::array<ErrorText, 12> kErrors = {{
     {"orErrorDeviceLost", "the device is lost"},
     {"orErrorNotInitialized", "the driver is not initialized"},
     {"orErrorInternal", "internal error of the driver"},
+    {"orErrorAssert", "device-side assert triggered"},
 }};
-static_assert(kErrors.size() == orErrorInternal + 1);
+static_assert(kErrors.size() == openreg::kLastError + 1);
 
 constexpr ErrorText kUnrecognized = {"unrecognized error code",
                                      "unrecognized error code"};

@@ -47,6 +47,44 @@ Status launch(orFunction_t handle, const void* args, size_t size,
                         urgency);
 }
 
+Status check_config(const orLaunchConfig_t* config) {
+  OPENREG_RETURN_IF_ERROR(require(config, "config"));
+  if (config->structSize != sizeof(orLaunchConfig_t)) {
+    return failure(orErrorInvalidValue,
+                   "config->structSize=%zu: this driver knows %zu",
+                   config->structSize, sizeof(orLaunchConfig_t));
+  }
+  return require_flags(config->flags, orLaunchCheap | orLaunchShort);
+}
+
+bool is_cheap(const orLaunchConfig_t& config) {
+  return (config.flags & orLaunchCheap) != 0;
+}
+
+Urgency urgency_of(const orLaunchConfig_t& config) {
+  if (is_cheap(config)) return Urgency::kCheap;
+  return (config.flags & orLaunchShort) != 0 ? Urgency::kShort
+                                             : Urgency::kQueued;
+}
+
+Status launch_and_wait(orFunction_t function, const void* args, size_t size,
+                       orStream_t stream, Urgency urgency, void* reply,
+                       size_t capacity, size_t* reply_size) {
+  if (capacity > 0) OPENREG_RETURN_IF_ERROR(require(reply, "reply"));
+  FunctionRef found_function;
+  StreamRef found;
+  OPENREG_RETURN_IF_ERROR(
+      check_launch(function, args, size, stream, &found_function, &found));
+  Completion completion;
+  completion.wants_reply = true;
+  completion.reply = {static_cast<std::byte*>(reply), capacity};
+  OPENREG_RETURN_IF_ERROR(found->run(LaunchCommand{found_function->kernel},
+                                     to_payload(args, size), completion,
+                                     urgency));
+  if (reply_size != nullptr) *reply_size = completion.reply_size;
+  return {};
+}
+
 }  // namespace
 
 orError_t orModuleLoad(orModule_t* module, const char* path) {
@@ -138,16 +176,8 @@ orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
                            orFunction_t function, const void* args,
                            size_t size) {
   return call(__func__, [&]() -> Status {
-    OPENREG_RETURN_IF_ERROR(require(config, "config"));
-    if (config->structSize != sizeof(orLaunchConfig_t)) {
-      return failure(orErrorInvalidValue,
-                     "config->structSize=%zu: this driver knows %zu",
-                     config->structSize, sizeof(orLaunchConfig_t));
-    }
-    OPENREG_RETURN_IF_ERROR(require_flags(config->flags, orLaunchCheap));
-    const bool is_cheap = (config->flags & orLaunchCheap) != 0;
-    return launch(function, args, size, config->stream,
-                  is_cheap ? Urgency::kCheap : Urgency::kQueued);
+    OPENREG_RETURN_IF_ERROR(check_config(config));
+    return launch(function, args, size, config->stream, urgency_of(*config));
   });
 }
 
@@ -155,17 +185,20 @@ orError_t orLaunchKernelSync(orFunction_t function, const void* args,
                              size_t size, orStream_t stream, void* reply,
                              size_t replyCapacity, size_t* replySize) {
   return call(__func__, [&]() -> Status {
-    if (replyCapacity > 0) OPENREG_RETURN_IF_ERROR(require(reply, "reply"));
-    FunctionRef found_function;
-    StreamRef found;
-    OPENREG_RETURN_IF_ERROR(
-        check_launch(function, args, size, stream, &found_function, &found));
-    Completion completion;
-    completion.wants_reply = true;
-    completion.reply = {static_cast<std::byte*>(reply), replyCapacity};
-    OPENREG_RETURN_IF_ERROR(found->run(LaunchCommand{found_function->kernel},
-                                       to_payload(args, size), completion));
-    if (replySize != nullptr) *replySize = completion.reply_size;
-    return {};
+    return launch_and_wait(function, args, size, stream, Urgency::kWaited,
+                           reply, replyCapacity, replySize);
+  });
+}
+
+orError_t orLaunchKernelSyncEx(const orLaunchConfig_t* config,
+                               orFunction_t function, const void* args,
+                               size_t size, void* reply, size_t replyCapacity,
+                               size_t* replySize) {
+  return call(__func__, [&]() -> Status {
+    OPENREG_RETURN_IF_ERROR(check_config(config));
+    return launch_and_wait(
+        function, args, size, config->stream,
+        is_cheap(*config) ? Urgency::kCheap : Urgency::kWaited, reply,
+        replyCapacity, replySize);
   });
 }

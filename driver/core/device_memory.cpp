@@ -57,7 +57,6 @@ bool DeviceMemory::reserve_view(size_t size) {
   Mapping view = Mapping::reserve(size);
   if (!view || !view.make_usable(0, size)) return false;
   hide_from_children(view.address(), size);
-  prefer_huge_pages(view.address(), size);
   view_ = std::move(view);
   return true;
 }

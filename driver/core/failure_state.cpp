@@ -14,7 +14,7 @@ Status as_earlier(const Status& status) {
 }  // namespace
 
 bool FailureState::is_sticky(orError_t code) const {
-  return mode_ == ErrorMode::kGpu || code == orErrorIllegalAddress ||
+  return keeps_all() || code == orErrorIllegalAddress ||
          code == orErrorDeviceLost;
 }
 

@@ -29,7 +29,9 @@ class FailureState {
  public:
   explicit FailureState(ErrorMode mode) : mode_(mode) {}
 
-  // Whether a failure with this code stays until the device is reset.
+  // Whether every failure stays until the device is reset.
+  bool keeps_all() const { return mode_ == ErrorMode::kGpu; }
+  // Whether a failure with this code does.
   bool is_sticky(orError_t code) const;
 
   // Keeps a failure. The first counts; later ones are only counted, unless they

@@ -52,9 +52,7 @@ bool HostMemory::reserve(size_t size) {
     arena_ = std::move(arena);
     base_ = arena_.address();
   }
-  if (base_ == 0) return false;
-  prefer_huge_pages(base_, size);
-  return true;
+  return base_ != 0;
 }
 
 Status HostMemory::allocate(size_t size, void** pointer) {

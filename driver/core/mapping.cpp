@@ -80,10 +80,6 @@ void hide_from_children(uintptr_t address, size_t size) {
   advise(address, size, MADV_DONTDUMP);
 }
 
-void prefer_huge_pages(uintptr_t address, size_t size) {
-  advise(address, size, MADV_HUGEPAGE);
-}
-
 void give_back_pages(uintptr_t address, size_t size) {
   const uintptr_t page = page_size();
   const uintptr_t begin = (address + page - 1) / page * page;

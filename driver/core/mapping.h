@@ -24,8 +24,10 @@ class Mapping {
   uintptr_t address() const { return address_; }
   size_t size() const { return size_; }
 
-  // Makes a part readable and writable; memory comes when it is first touched.
-  // Returns false if the system refuses.
+  // Makes a part readable and writable; memory comes when it is first touched,
+  // in pages of the size that the system gives any program: asked for huge
+  // ones, it can take several times as long. Returns false if the system
+  // refuses.
   bool make_usable(size_t offset, size_t size);
 
  private:
@@ -37,9 +39,6 @@ class Mapping {
 
 // Keeps a usable range out of forked children and core dumps.
 void hide_from_children(uintptr_t address, size_t size);
-
-// Asks for huge pages in a usable range.
-void prefer_huge_pages(uintptr_t address, size_t size);
 
 // Gives the memory of a usable range back to the system, the whole pages in it;
 // the range stays usable and reads as zeros.

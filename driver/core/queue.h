@@ -14,6 +14,7 @@ namespace openreg {
 // Who may run a command.
 enum class Urgency {
   kQueued,  // the device, later
+  kShort,   // the calling thread, if the stream's own would have to wake
   kCheap,   // the calling thread, if the stream is idle
   kWaited,  // as kCheap; the caller waits for it in any case
 };

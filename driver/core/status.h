@@ -11,6 +11,14 @@
 
 namespace openreg {
 
+// The highest code of orError_t.
+inline constexpr orError_t kLastError = orErrorAssert;
+
+// Whether `code` is one of orError_t and no success.
+constexpr bool is_failure(orError_t code) {
+  return code > orSuccess && code <= kLastError;
+}
+
 // A success is a null pointer: functions hand many of them on.
 class [[nodiscard]] Status {
  public:

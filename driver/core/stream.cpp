@@ -28,10 +28,11 @@ Status Stream::submit_async(Command&& command, Payload payload, Urgency urgency,
   return {};
 }
 
-Status Stream::run(Command&& command, Payload payload, Completion& completion) {
+Status Stream::run(Command&& command, Payload payload, Completion& completion,
+                   Urgency urgency) {
   uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), payload, Urgency::kWaited,
-                                  &completion, &sequence));
+  OPENREG_RETURN_IF_ERROR(
+      enqueue(std::move(command), payload, urgency, &completion, &sequence));
   queue_->wait(sequence);
   if (completion.pending != nullptr) completion.pending->settle(completion);
   OPENREG_RETURN_IF_ERROR(completion.status);

@@ -46,7 +46,8 @@ class Stream {
 
   // Submits work and waits for it. Its own failure is returned; then that of
   // earlier work. `completion` may bring room for a reply.
-  Status run(Command&& command, Payload payload, Completion& completion);
+  Status run(Command&& command, Payload payload, Completion& completion,
+             Urgency urgency = Urgency::kWaited);
 
   // Waits for everything submitted so far and tells an earlier failure.
   Status synchronize();

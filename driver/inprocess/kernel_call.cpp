@@ -87,8 +87,7 @@ Status KernelCall::result(const Kernel& kernel, orError_t returned) const {
   if (returned == orSuccess && failure_.ok()) return {};
   // A failure that the kernel was told of counts, even if it looked away.
   orError_t code = failure_.ok() ? returned : failure_.code();
-  if (code < orErrorInvalidValue || code > orErrorInternal ||
-      code == orErrorNotReady) {
+  if (!is_failure(code) || code == orErrorNotReady) {
     code = orErrorLaunchFailure;
   }
   const std::string& reason = failure_.message();

@@ -49,7 +49,11 @@ WorkerQueue::~WorkerQueue() {
 
 Status WorkerQueue::submit(Command&& command, Payload payload, Urgency urgency,
                            Completion* completion, uint64_t* sequence) {
-  if (urgency != Urgency::kQueued) {
+  const bool may_run_here =
+      urgency == Urgency::kShort
+          ? asleep_.load(std::memory_order_relaxed) == kNotAwake
+          : urgency != Urgency::kQueued;
+  if (may_run_here) {
     Status status;
     if (try_run_here(command, payload, completion, sequence, &status)) {
       return status;
@@ -231,9 +235,9 @@ void WorkerQueue::sleep() {
     if (is_wanted()) return;
     spin_pause();
   }
-  asleep_.store(1, std::memory_order_seq_cst);
-  while (asleep_.load(std::memory_order_seq_cst) == 1 && !is_wanted()) {
-    futex_wait(asleep_, 1);
+  asleep_.store(kNotAwake, std::memory_order_seq_cst);
+  while (asleep_.load(std::memory_order_seq_cst) == kNotAwake && !is_wanted()) {
+    futex_wait(asleep_, kNotAwake);
   }
   asleep_.store(0, std::memory_order_seq_cst);
 }

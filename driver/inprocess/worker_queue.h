@@ -22,9 +22,10 @@ namespace openreg {
 //   a while when it has nothing to do, and then sleeps;
 // - a thread that waits for the stream, up to the point it waits for: waking
 //   the worker would take longer than most of the work;
-// - the submitting thread, if the stream is idle and the command is cheap or
-//   the caller waits for it anyway. Such a command never enters the buffer and
-//   takes no number: it is done before anybody could wait for it.
+// - the submitting thread, if the stream is idle and the command is cheap, or
+//   is short and the worker sleeps, or the caller waits for it anyway. Such a
+//   command never enters the buffer and takes no number: it is done before
+//   anybody could wait for it.
 // While anything is in the buffer, the worker is awake or is being woken: so
 // progress never depends on the other two.
 
@@ -106,7 +107,9 @@ class WorkerQueue final : public Queue {
   std::mutex run_mutex_;
   int64_t last_stamp_ = 0;  // guarded by run_mutex_
 
-  std::atomic<uint32_t> asleep_{0};    // 1: the worker sleeps on this word
+  // Whether the worker sleeps, on this word, or has not started.
+  static constexpr uint32_t kNotAwake = 1;
+  std::atomic<uint32_t> asleep_{kNotAwake};
   std::atomic<uint32_t> finished_{0};  // 1: the worker has ended
 };
 

@@ -16,9 +16,7 @@ static_assert(sizeof(Timestamp) == sizeof(wire::StampWord));
 // What a device says about a failure, made safe to use.
 Status read_report(const wire::Report& report) {
   orError_t code = static_cast<orError_t>(report.code);
-  if (code < orErrorInvalidValue || code > orErrorInternal) {
-    code = orErrorInternal;
-  }
+  if (!is_failure(code)) code = orErrorInternal;
   const size_t size = std::min<size_t>(report.size, report.message.size());
   return {code, std::string(report.message.data(), size)};
 }

@@ -65,7 +65,8 @@ enum Flags : uint16_t {
   kCheap = 1,  // may be run by the dispatcher
   kStaged =
       2,  // the payload is a StagedPayload: the bytes are in staging memory
-  kKnownFlags = 3,
+  kShort = 4,  // may be run by the dispatcher if the queue's thread sleeps
+  kKnownFlags = 7,
 };
 
 inline constexpr uint32_t kNoReply = UINT32_MAX;

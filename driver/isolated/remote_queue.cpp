@@ -29,7 +29,11 @@ wire::Header make_header(wire::Kind kind, std::array<uint64_t, 4> arguments,
   header.kind = kind;
   header.reply = wire::kNoReply;
   header.arguments = arguments;
-  if (urgency != Urgency::kQueued) header.flags = wire::kCheap;
+  if (urgency == Urgency::kShort) {
+    header.flags = wire::kShort;
+  } else if (urgency != Urgency::kQueued) {
+    header.flags = wire::kCheap;
+  }
   return header;
 }
 
@@ -37,9 +41,7 @@ wire::Header make_header(wire::Kind kind, std::array<uint64_t, 4> arguments,
 Status read_failure(const wire::Reply& reply) {
   auto code = static_cast<orError_t>(reply.code);
   if (code == orSuccess) return {};
-  if (code < orErrorInvalidValue || code > orErrorInternal) {
-    code = orErrorInternal;
-  }
+  if (!is_failure(code)) code = orErrorInternal;
   const size_t size = std::min<size_t>(reply.size, reply.bytes.size());
   return {code,
           std::string(reinterpret_cast<const char*>(reply.bytes.data()), size)};
@@ -147,7 +149,7 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
                                   Urgency urgency, Completion* completion,
                                   uint64_t* sequence) {
   const auto& kernel = static_cast<const RemoteKernel&>(*command.kernel);
-  // How long a kernel runs that somebody waits for, nobody knows.
+  // That somebody waits for a kernel does not say how long it runs.
   if (urgency == Urgency::kWaited) urgency = Urgency::kQueued;
   wire::Header header = make_header(wire::Kind::kLaunch,
                                     {kernel.module(), kernel.index()}, urgency);

@@ -24,6 +24,7 @@ typedef struct orDeviceProp {
   int unifiedAddressing;     /* 1: a pointer says whose memory it is */
   int integrated;            /* 0: host and device share no address */
   int isolated;              /* 1: the device is a process of its own */
+  int failuresStay;          /* 1: every failure stays until a reset */
 } orDeviceProp;
 
 /* Stores the number of devices in `*count`; 0 is a valid number. Never blocks,

@@ -52,7 +52,9 @@ typedef enum orError {
    * process that was forked after a device had been used. */
   orErrorNotInitialized = 10,
   /* A defect of the driver itself. Please report it. */
-  orErrorInternal = 11
+  orErrorInternal = 11,
+  /* A kernel found its data wrong, such as an index that is out of range. */
+  orErrorAssert = 12
 } orError_t;
 
 /* Returns the name of a code, such as "orErrorInvalidValue", or

@@ -21,6 +21,9 @@ typedef struct orFunction_st* orFunction_t;
  * the stream is idle, it may run on the calling thread before the launch
  * returns. */
 #define orLaunchCheap 0x1u
+/* The kernel takes about as long as waking a thread: the same, but only if the
+ * stream has no thread that is awake. */
+#define orLaunchShort 0x2u
 
 typedef struct orLaunchConfig {
   size_t structSize; /* sizeof(orLaunchConfig_t), for later versions */
@@ -84,6 +87,15 @@ OPENREG_API orError_t orLaunchKernelSync(orFunction_t function,
                                          orStream_t stream, void* reply,
                                          size_t replyCapacity,
                                          size_t* replySize);
+
+/* The same with the stream and flags of `config`: of a kernel that is cheap, a
+ * device in another process need not wake a thread.
+ *   orErrorInvalidValue    as orLaunchKernelEx and orLaunchKernelSync */
+OPENREG_API orError_t orLaunchKernelSyncEx(const orLaunchConfig_t* config,
+                                           orFunction_t function,
+                                           const void* args, size_t size,
+                                           void* reply, size_t replyCapacity,
+                                           size_t* replySize);
 
 OPENREG_END_DECLS
 

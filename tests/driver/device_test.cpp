@@ -89,6 +89,7 @@ TEST_F(DeviceTest, PropertiesDescribeTheDevice) {
     EXPECT_EQ(properties.unifiedAddressing, 1);
     EXPECT_EQ(properties.integrated, 0);
     EXPECT_EQ(properties.isolated, isolated ? 1 : 0);
+    EXPECT_EQ(properties.failuresStay, 0);
   }
 }
 

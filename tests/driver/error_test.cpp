@@ -37,9 +37,10 @@ constexpr NamedCode kCodes[] = {
     {orErrorDeviceLost, "orErrorDeviceLost"},
     {orErrorNotInitialized, "orErrorNotInitialized"},
     {orErrorInternal, "orErrorInternal"},
+    {orErrorAssert, "orErrorAssert"},
 };
 
-constexpr int kUnknownCodes[] = {-1, 12, 15, 1000, INT32_MAX, INT32_MIN};
+constexpr int kUnknownCodes[] = {-1, 13, 15, 1000, INT32_MAX, INT32_MIN};
 
 // Makes the calling thread's last error orErrorInvalidDevice.
 void fail_with_invalid_device() {

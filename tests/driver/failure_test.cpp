@@ -313,7 +313,7 @@ TEST_F(FailureTest, EveryOtherCodeIsDeliveredAsItself) {
   for (const orError_t code :
        {orErrorInvalidValue, orErrorInvalidDevice, orErrorInvalidHandle,
         orErrorOutOfMemory, orErrorNotSupported, orErrorLaunchFailure,
-        orErrorNotInitialized, orErrorInternal}) {
+        orErrorNotInitialized, orErrorInternal, orErrorAssert}) {
     fail_unseen(stream, code);
     OR_EXPECT_ERROR_SAYS(code, "the reason", orStreamSynchronize(stream));
     OR_EXPECT_OK(orStreamSynchronize(stream));

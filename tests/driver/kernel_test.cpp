@@ -304,6 +304,40 @@ TEST_F(KernelTest, ACheapLaunchOnABusyStreamIsQueued) {
   EXPECT_NE(id[0], static_cast<uint64_t>(gettid()));
 }
 
+TEST_F(KernelTest, AShortLaunchWakesNobody) {
+  if (is_isolated()) GTEST_SKIP() << "kernels run in another process";
+  TestModule module;
+  PinnedBuffer<uint64_t> id(1);
+  Stream stream;
+  const ThreadArgs args{id.get()};
+  const orLaunchConfig_t config{sizeof config, stream, orLaunchShort};
+  for (int i = 0; i < 10; ++i) {
+    id[0] = 0;
+    OR_EXPECT_OK(
+        orLaunchKernelEx(&config, module["thread"], &args, sizeof args));
+    EXPECT_EQ(id[0], static_cast<uint64_t>(gettid()));
+    OR_EXPECT_OK(orStreamQuery(stream));
+  }
+}
+
+TEST_F(KernelTest, AShortLaunchOnABusyStreamIsQueued) {
+  TestModule module;
+  PinnedBuffer<uint64_t> id(1);
+  id[0] = 0;
+  Stream stream;
+  Gate gate;
+  gate.hold(stream);
+  gate.await();
+  const ThreadArgs args{id.get()};
+  const orLaunchConfig_t config{sizeof config, stream, orLaunchShort};
+  OR_EXPECT_OK(orLaunchKernelEx(&config, module["thread"], &args, sizeof args));
+  EXPECT_EQ(id[0], 0u);
+  gate.open();
+  await_idle(stream);
+  EXPECT_NE(id[0], 0u);
+  EXPECT_NE(id[0], static_cast<uint64_t>(gettid()));
+}
+
 TEST_F(KernelTest, AnOrdinaryLaunchLeavesTheCallingThread) {
   TestModule module;
   PinnedBuffer<uint64_t> id(1);

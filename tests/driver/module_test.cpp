@@ -248,16 +248,42 @@ TEST_F(ModuleTest, LaunchConfigsAreChecked) {
   constexpr size_t kSize = sizeof(orLaunchConfig_t);
   OR_EXPECT_OK(launch_with(kSize, orLaunchDefault));
   OR_EXPECT_OK(launch_with(kSize, orLaunchCheap));
+  OR_EXPECT_OK(launch_with(kSize, orLaunchShort));
   OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "config",
                        orLaunchKernelEx(nullptr, empty, nullptr, 0));
   OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "structSize",
                        launch_with(0, orLaunchDefault));
   OR_EXPECT_ERROR(orErrorInvalidValue, launch_with(kSize - 1, orLaunchDefault));
-  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "flags", launch_with(kSize, 0x2u));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "flags", launch_with(kSize, 0x4u));
   const orLaunchConfig_t no_stream{kSize, garbage_handle<orStream_t>(), 0};
   OR_EXPECT_ERROR_SAYS(orErrorInvalidHandle, "stream",
                        orLaunchKernelEx(&no_stream, empty, nullptr, 0));
   OR_EXPECT_OK(orStreamSynchronize(stream));
+}
+
+TEST_F(ModuleTest, WaitedLaunchesTakeAConfig) {
+  TestModule module;
+  Stream stream;
+  const auto echo = [&](size_t struct_size, unsigned flags) {
+    const orLaunchConfig_t config{struct_size, stream, flags};
+    std::array<char, 8> reply{};
+    size_t size = 0;
+    const orError_t code = orLaunchKernelSyncEx(
+        &config, module["echo"], "text", 4, reply.data(), reply.size(), &size);
+    if (code == orSuccess) {
+      EXPECT_EQ(std::string(reply.data(), size), "text");
+    }
+    return code;
+  };
+  constexpr size_t kSize = sizeof(orLaunchConfig_t);
+  OR_EXPECT_OK(echo(kSize, orLaunchDefault));
+  OR_EXPECT_OK(echo(kSize, orLaunchCheap));
+  OR_EXPECT_OK(echo(kSize, orLaunchShort));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "structSize", echo(0, 0));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "flags", echo(kSize, 0x4u));
+  OR_EXPECT_ERROR_SAYS(orErrorInvalidValue, "config",
+                       orLaunchKernelSyncEx(nullptr, module["echo"], "text", 4,
+                                            nullptr, 0, nullptr));
 }
 
 // Launches into a held stream until 16 MiB are queued, and then blocks.

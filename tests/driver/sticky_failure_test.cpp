@@ -159,8 +159,12 @@ void expect_gpu_child_passes(const std::string& name) {
 }
 
 OPENREG_CHILD(gpu_every_failure_is_sticky) {
-  for (const orError_t code : {orErrorLaunchFailure, orErrorOutOfMemory,
-                               orErrorInternal, orErrorIllegalAddress}) {
+  orDeviceProp properties;
+  OR_EXPECT_OK(orGetDeviceProperties(&properties, 0));
+  CHILD_CHECK(properties.failuresStay == 1);
+  for (const orError_t code :
+       {orErrorLaunchFailure, orErrorOutOfMemory, orErrorInternal,
+        orErrorIllegalAddress, orErrorAssert}) {
     FailureBench bench;
     fail_on_default_stream(code);
     expect_sticky_until_reset(bench, code, "the reason");

@@ -22,7 +22,7 @@ bool is_about_device(wire::Kind kind) {
 // Whether a command is so short that the dispatcher may run it by itself. That
 // a kernel is short is the program's promise: others can be seen.
 bool may_run_here(const wire::Header& header) {
-  if ((header.flags & wire::kCheap) == 0) return false;
+  if ((header.flags & (wire::kCheap | wire::kShort)) == 0) return false;
   switch (header.kind) {
     case wire::Kind::kLaunch:
     case wire::Kind::kStamp:
@@ -182,8 +182,12 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   if (status.ok() && (header.flags & wire::kStaged) != 0) {
     status = find_staged(&payload);
   }
-  const bool is_cheap = may_run_here(header);
-  if (is_cheap && !payload.empty()) {
+  Urgency urgency = Urgency::kQueued;
+  if (may_run_here(header)) {
+    urgency =
+        (header.flags & wire::kCheap) != 0 ? Urgency::kCheap : Urgency::kShort;
+  }
+  if (urgency != Urgency::kQueued && !payload.empty()) {
     // It may run from here, and must not change meanwhile.
     scratch_.assign(payload.begin(), payload.end());
     payload = scratch_;
@@ -194,9 +198,8 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   }
   if (!status.ok()) command = make_refusal(std::move(status));
   uint64_t sequence = 0;
-  return queue->submit(std::move(command), payload,
-                       is_cheap ? Urgency::kCheap : Urgency::kQueued,
-                       completion, &sequence);
+  return queue->submit(std::move(command), payload, urgency, completion,
+                       &sequence);
 }
 
 }  // namespace openreg

@@ -10,7 +10,7 @@ namespace torch_openreg::record {
 using Word = uint64_t;
 
 inline constexpr uint32_t kMagic = 0x4f524c52;  // "RLRO" in memory
-inline constexpr uint16_t kVersion = 2;
+inline constexpr uint16_t kVersion = 3;
 
 // What a reader accepts at most.
 inline constexpr uint32_t kMaxDimensions = 64;
@@ -40,7 +40,10 @@ enum class Tag : uint8_t {
   kScalarList = 16,
   kComposite = 17,  // number: its kind; then its parts, as arguments
   kUnsigned = 18,   // 1 word: an integer that kInt is too small for
-  kLast = kUnsigned
+  // Numbers of which the key knows the magnitude alone, where values are apart.
+  kFloatValue = 19,  // number: its magnitude; 1 value
+  kIntValue = 20,    // the same
+  kLast = kIntValue
 };
 
 // A tensor that is more than a storage and strides, by what it is made of. Its
@@ -119,9 +122,16 @@ enum RecordFlags : uint16_t {
   // needs.
   kNeedsGradient = 8,
   kFailed = 16,  // of a reply: its only result is what the operator threw
+  // Nobody knows whether the arguments are good: what the operator throws is
+  // replied, and no failure of the device.
+  kUnchecked = 32,
+  // Of a reply: it was too long, and waits for fetch_reply. Its settings are
+  // the token, its only argument the bytes.
+  kLong = 64,
 };
-inline constexpr uint16_t kAllRecordFlags =
-    kValuesApart | kKeepOutputs | kQuiet | kNeedsGradient | kFailed;
+inline constexpr uint16_t kAllRecordFlags = kValuesApart | kKeepOutputs |
+                                            kQuiet | kNeedsGradient | kFailed |
+                                            kUnchecked | kLong;
 
 // The first words of a record. After it, in this order: `argument_words` of
 // arguments, `value_words` of values, `offset_words` of offsets (in elements,

@@ -51,7 +51,8 @@ constexpr auto kUsedBits = [] {
   use(Tag::kComposite, Word{0xff} << 32);
   for (const Tag tag :
        {Tag::kString, Tag::kIntList, Tag::kFloatList, Tag::kBoolList,
-        Tag::kTensorList, Tag::kOptionalTensorList, Tag::kScalarList}) {
+        Tag::kTensorList, Tag::kOptionalTensorList, Tag::kScalarList,
+        Tag::kFloatValue, Tag::kIntValue}) {
     use(tag, kNumber);
   }
   for (size_t tag = 0; tag < bits.size(); ++tag) bits[tag] |= tag;
@@ -178,6 +179,7 @@ bool Reader::next_argument(Argument* argument) {
   if (!is_due(first.tag)) return false;
   argument->tag = first.tag;
   argument->number = first.number;
+  argument->is_apart = false;
   return read_body(first, argument);
 }
 
@@ -201,6 +203,9 @@ bool Reader::read_body(const FirstWord& first, Argument* argument) {
       if (!take_values(1, &taken)) return false;
       argument->values[0] = std::bit_cast<double>(taken[0]);
       return true;
+    case Tag::kFloatValue:
+    case Tag::kIntValue:
+      return read_number(first, argument);
     case Tag::kComplex:
       if (!take_values(2, &taken)) return false;
       argument->values[0] = std::bit_cast<double>(taken[0]);
@@ -243,6 +248,23 @@ bool Reader::read_body(const FirstWord& first, Argument* argument) {
       return true;
   }
   return false;
+}
+
+// What the key knows of a number must be true of it.
+bool Reader::read_number(const FirstWord& first, Argument* argument) {
+  std::span<const Word> taken;
+  if ((header_.flags & kValuesApart) == 0 || !take(&values_, 1, &taken)) {
+    return false;
+  }
+  argument->is_apart = true;
+  if (first.tag == Tag::kIntValue) {
+    argument->tag = Tag::kInt;
+    argument->integer = static_cast<int64_t>(taken[0]);
+    return first.number == magnitudes_.of(argument->integer);
+  }
+  argument->tag = Tag::kFloat;
+  argument->values[0] = std::bit_cast<double>(taken[0]);
+  return first.number == magnitudes_.of(argument->values[0]);
 }
 
 bool Reader::next_output(TensorView* tensor) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backend/record/format.h"
+#include "backend/record/magnitude.h"
 
 namespace torch_openreg::record {
 
@@ -27,14 +28,15 @@ struct TensorView {
 
 // One argument. Which fields hold something depends on the tag.
 struct Argument {
-  Tag tag = Tag::kNone;
-  TensorView tensor;                  // kTensor; dtype and flags: kHostValue
-  uint32_t number = 0;                // kBool, and the length of lists
-  Composite composite{};              // kComposite
-  int64_t integer = 0;                // kInt, and the bits of kUnsigned
-  double values[2] = {};              // kFloat, kComplex
-  Word words[2] = {};                 // kHostValue, kGenerator
-  std::string_view text;              // kString
+  Tag tag = Tag::kNone;   // of kFloatValue and kIntValue: kFloat and kInt
+  bool is_apart = false;  // a number of which the key knows the magnitude
+  TensorView tensor;      // kTensor; dtype and flags: kHostValue
+  uint32_t number = 0;    // kBool, and the length of lists
+  Composite composite{};  // kComposite
+  int64_t integer = 0;    // kInt, and the bits of kUnsigned
+  double values[2] = {};  // kFloat, kComplex
+  Word words[2] = {};     // kHostValue, kGenerator
+  std::string_view text;  // kString
   std::span<const int64_t> integers;  // kIntList, kBoolList
   std::span<const double> floats;     // kFloatList
 };
@@ -94,6 +96,7 @@ class Reader {
   bool take_values(size_t count, std::span<const Word>* taken);
   bool is_due(Tag tag);
   bool read_body(const FirstWord& first, Argument* argument);
+  bool read_number(const FirstWord& first, Argument* argument);
 
   std::span<const Word> words_;
   Header header_{};
@@ -107,6 +110,7 @@ class Reader {
   Tag list_ = Tag::kNone;       // the list that is being read
   uint32_t elements_left_ = 0;  // how much of it
   std::span<const Tag> parts_;  // of the composite that is being read
+  Magnitudes magnitudes_;       // of the numbers so far
 };
 
 }  // namespace torch_openreg::record

@@ -83,14 +83,20 @@ uint32_t Writer::add_storage(uint64_t address, uint64_t bytes) {
   return static_cast<uint32_t>(storages_.size() / 2 - 1);
 }
 
-void Writer::write_signature(Words* signature) const {
+void Writer::write_signature(bool with_numbers, Words* signature) const {
+  const auto is_kept = [with_numbers](Tag tag) {
+    if (tag == Tag::kInt || tag == Tag::kIntList || tag == Tag::kFloat) {
+      return with_numbers;
+    }
+    return tag != Tag::kTensor;
+  };
   std::span<const Word> rest = key();
   while (!rest.empty()) {
     const FirstWord first = FirstWord::unpack(rest[0]);
     signature->push(rest[0]);
     rest = rest.subspan(1);
     const size_t body = body_words(first);
-    if (first.tag != Tag::kTensor) signature->append(rest.first(body));
+    if (is_kept(first.tag)) signature->append(rest.first(body));
     rest = rest.subspan(body);
   }
 }
@@ -122,6 +128,8 @@ size_t Writer::body_words(const FirstWord& first) const {
     case Tag::kUndefined:
     case Tag::kBool:
     case Tag::kDevice:
+    case Tag::kFloatValue:
+    case Tag::kIntValue:
     case Tag::kTensorList:
     case Tag::kOptionalTensorList:
     case Tag::kScalarList:

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backend/record/format.h"
+#include "backend/record/magnitude.h"
 #include "backend/record/words.h"
 
 namespace torch_openreg::record {
@@ -40,6 +41,18 @@ class Writer {
   void add_int(int64_t value);
   void add_unsigned(uint64_t value);
   void add_float(double value);
+  // A number that an operator takes as one: where values are apart, only its
+  // magnitude is part of the key.
+  void add_number(double value) {
+    if (!values_apart_) return add_float(value);
+    first(Tag::kFloatValue, magnitudes_.of(value));
+    values_.push(std::bit_cast<Word>(value));
+  }
+  void add_number(int64_t value) {
+    if (!values_apart_) return add_int(value);
+    first(Tag::kIntValue, magnitudes_.of(value));
+    values_.push(static_cast<Word>(value));
+  }
   void add_bool(bool value) { first(Tag::kBool, value ? 1 : 0); }
   void add_complex(double real, double imaginary);
   void add_string(std::string_view text);
@@ -64,10 +77,11 @@ class Writer {
 
   // The arguments so far: what decides the metadata of the outputs.
   std::span<const Word> key() const { return arguments_.view(); }
-  // The same without sizes and strides: calls that differ only in those are
-  // checked alike, but for what depends on them. No tensor of more than
-  // kMaxDimensions may have been added.
-  void write_signature(Words* signature) const;
+  // The same without sizes and strides and, if `with_numbers` is false,
+  // without numbers: calls that differ only in those are checked alike, except
+  // for what depends on them. No tensor of more than kMaxDimensions may have
+  // been added.
+  void write_signature(bool with_numbers, Words* signature) const;
   // The offsets of the tensors so far, which decide only whether tensors of one
   // storage overlap.
   std::span<const Word> offsets() const { return offsets_.view(); }
@@ -97,6 +111,7 @@ class Writer {
   Words offsets_;
   Words storages_;
   Words outputs_;
+  Magnitudes magnitudes_;
   uint32_t output_count_ = 0;
   bool has_shared_storage_ = false;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -24,11 +25,12 @@ Record key(const Add& add, bool values_apart = false) {
   return {writer.key().begin(), writer.key().end()};
 }
 
-Record signature(const Add& add, bool values_apart = false) {
+Record signature(const Add& add, bool values_apart = false,
+                 bool with_numbers = true) {
   Writer writer(values_apart);
   add(writer);
   Words words;
-  writer.write_signature(&words);
+  writer.write_signature(with_numbers, &words);
   return {words.view().begin(), words.view().end()};
 }
 
@@ -164,6 +166,36 @@ TEST(KeyTest, WhatDecidesShapesAlwaysMatters) {
       [](Writer& w) { w.add_host_value(6, kWrappedNumber, 0, 0); });
 }
 
+TEST(KeyTest, OnlyTheMagnitudeOfANumberThatIsApartMatters) {
+  const auto number = [](auto value) {
+    return [value](Writer& w) { w.add_number(value); };
+  };
+  expect_values_matter_in_place_alone(number(0.6), number(0.9));
+  expect_values_matter_in_place_alone(number(int64_t{5}), number(int64_t{7}));
+  expect_always_differ(number(0.6), number(1.0));
+  expect_always_differ(number(1.0), number(1.5));
+  expect_always_differ(number(0.0), number(1e-310));
+  expect_always_differ(number(0.6), number(-0.6));
+  expect_always_differ(number(double{INFINITY}), number(double{NAN}));
+  expect_always_differ(number(int64_t{0}), number(int64_t{1}));
+  expect_always_differ(number(int64_t{5}), number(int64_t{-5}));
+  expect_always_differ(number(int64_t{127}), number(int64_t{128}));
+  expect_always_differ(number(int64_t{-128}), number(int64_t{-129}));
+  expect_always_differ(number(int64_t{1}), number(1.0));
+}
+
+TEST(KeyTest, WhichOfTwoNumbersIsLargerMatters) {
+  const auto bounds = [](double low, double high) {
+    return [=](Writer& w) {
+      w.add_number(low);
+      w.add_number(high);
+    };
+  };
+  expect_values_matter_in_place_alone(bounds(0.6, 0.9), bounds(0.7, 0.8));
+  expect_always_differ(bounds(0.6, 0.9), bounds(0.9, 0.6));
+  expect_always_differ(bounds(0.6, 0.9), bounds(0.6, 0.6));
+}
+
 TEST(KeyTest, LengthsAlwaysMatter) {
   expect_always_differ(
       [](Writer& w) { w.add_floats(std::array<double, 1>{}); },
@@ -216,6 +248,28 @@ TEST(SignatureTest, TheRestOfATensorMatters) {
   const Add a = tensor(shape(), 0x1000);
   const Add b = tensor(shape(), 0x2000);
   EXPECT_NE(signature(both(a, a)), signature(both(a, b)));
+}
+
+TEST(SignatureTest, NumbersMayBeLeftOut) {
+  const Add one = [](Writer& w) {
+    w.add_int(1);
+    w.add_ints(kSizes);
+    w.add_bool(true);
+  };
+  const Add other = [](Writer& w) {
+    w.add_int(2);
+    w.add_ints(kStrides);
+    w.add_bool(true);
+  };
+  EXPECT_NE(signature(one), signature(other));
+  EXPECT_EQ(signature(one, false, /*with_numbers=*/false),
+            signature(other, false, /*with_numbers=*/false));
+  const Add longer = [](Writer& w) {
+    w.add_int(1);
+    w.add_ints(std::array<int64_t, 3>{4, 3, 2});
+    w.add_bool(true);
+  };
+  EXPECT_NE(signature(one, false, false), signature(longer, false, false));
 }
 
 // What is no tensor, each kind in two that differ only in what they hold.

@@ -101,7 +101,7 @@ TEST(MalformedRecordTest, WithFlagsThatDoNotExist) {
   for (int bit = 0; bit < 16; ++bit) {
     Header header = header_of(record);
     header.flags = static_cast<uint16_t>(1U << bit);
-    EXPECT_EQ(opens(with_header(record, header)), bit < 5) << bit;
+    EXPECT_EQ(opens(with_header(record, header)), bit < 7) << bit;
   }
 }
 
@@ -198,6 +198,8 @@ TEST(MalformedRecordTest, WithATagThatDoesNotExist) {
                              tag != static_cast<unsigned>(Tag::kFloat) &&
                              tag != static_cast<unsigned>(Tag::kComplex) &&
                              tag != static_cast<unsigned>(Tag::kGenerator) &&
+                             tag != static_cast<unsigned>(Tag::kFloatValue) &&
+                             tag != static_cast<unsigned>(Tag::kIntValue) &&
                              tag != static_cast<unsigned>(Tag::kComposite);
     EXPECT_EQ(is_well_formed(with_argument(std::vector<Word>{tag})),
               tag <= static_cast<unsigned>(Tag::kLast) && is_complete)

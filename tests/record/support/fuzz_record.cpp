@@ -122,10 +122,12 @@ class Echo {
                                       argument.tensor.flags, argument.words[0],
                                       argument.words[1]);
       case Tag::kInt:
+        if (argument.is_apart) return writer_.add_number(argument.integer);
         return writer_.add_int(argument.integer);
       case Tag::kUnsigned:
         return writer_.add_unsigned(static_cast<uint64_t>(argument.integer));
       case Tag::kFloat:
+        if (argument.is_apart) return writer_.add_number(argument.values[0]);
         return writer_.add_float(argument.values[0]);
       case Tag::kBool:
         return writer_.add_bool(argument.number != 0);

@@ -122,6 +122,10 @@ std::vector<Call> calls() {
       {2, [](Writer& w) { w.add_int(0), w.add_int(-1); }},
       {2, [](Writer& w) { w.add_float(NAN), w.add_float(-0.0); }},
       {2, [](Writer& w) { w.add_bool(false), w.add_bool(true); }},
+      {3,
+       [](Writer& w) {
+         w.add_number(0.25), w.add_number(int64_t{-3}), w.add_number(NAN);
+       }},
       {1, [](Writer& w) { w.add_complex(INFINITY, 0); }},
       {3,
        [](Writer& w) {

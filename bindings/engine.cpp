@@ -19,6 +19,8 @@ py::dict statistics() {
   py::dict result;
   result["launches"] = now.launches;
   result["synchronous_runs"] = now.synchronous;
+  result["inferred_kinds"] = now.inferred;
+  result["rehearsed_kinds"] = now.rehearsed;
   result["cache_hits"] = now.cache.hits;
   result["cache_misses"] = now.cache.misses;
   result["cache_evictions"] = now.cache.evictions;
@@ -78,6 +80,7 @@ void bind_engine(py::module_& module) {
   module.def("_reset_fallback_uses", wrap_pybind_function(reset_fallback_uses));
   module.def("_note_thread_count", wrap_pybind_function(note_thread_count));
   module.def("_refresh_settings", wrap_pybind_function(refresh_settings));
+  module.def("_set_verification", wrap_pybind_function(set_verification));
   module.def("_set_strict", wrap_pybind_function(set_strict));
   module.def("_is_strict", wrap_pybind_function(is_strict));
   module.def("_wait_for_queued_work",

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "backend/aten/cpp_kernel.h"
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
+#include "backend/aten/tensor_lists.h"
 #include "backend/executor/schema.h"
 
 namespace torch_openreg {
@@ -32,6 +35,32 @@ constexpr std::array<std::string_view, 7> kCarriedWhole = {
     "aten::_grid_sampler_2d_cpu_fallback",
     "aten::_grid_sampler_2d_cpu_fallback_backward"};
 
+// Operators of new tensors that PyTorch makes empty and gives to another one as
+// `out`. That one resizes them, so its calls would never be of a known kind; as
+// a whole they are.
+constexpr std::array<std::string_view, 21> kMadeByOut = {
+    "aten::arange",
+    "aten::complex",
+    "aten::eye",
+    "aten::frexp",
+    "aten::kthvalue",
+    "aten::linalg_lstsq",
+    "aten::linspace",
+    "aten::logical_and",
+    "aten::logical_not",
+    "aten::logical_or",
+    "aten::logical_xor",
+    "aten::logspace",
+    "aten::logsumexp",
+    "aten::median",
+    "aten::mvlgamma",
+    "aten::nan_to_num",
+    "aten::nanmedian",
+    "aten::polar",
+    "aten::range",
+    "aten::huber_loss_backward",
+    "aten::smooth_l1_loss_backward"};
+
 class CatchAll final : public c10::OperatorKernel {
  public:
   explicit CatchAll(const c10::OperatorHandle& op) : info_(op) {}
@@ -44,29 +73,42 @@ class CatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
-// The same for an operator that writes lists of tensors. PyTorch leaves it to
-// such a kernel to tell autograd that they have changed, by their versions; the
-// CPU's does so by calling the operator of one tensor for each.
-class ListWriter final : public c10::OperatorKernel {
+// The same for an operator on lists of tensors. One record has the tensors of
+// one device; where there are more, PyTorch's composite kernel calls the
+// operator of one tensor for each, as CUDA's does.
+class ListKernel final : public c10::OperatorKernel {
  public:
-  explicit ListWriter(const c10::OperatorHandle& op) : info_(op) {}
-  void operator()(const c10::OperatorHandle& /*op*/,
-                  c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
-    const size_t first = stack->size() - info_.written.size();
+  explicit ListKernel(const c10::OperatorHandle& op)
+      : info_(op),
+        one_by_one_(
+            find_cpp_kernel(op, c10::DispatchKey::CompositeExplicitAutograd)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    const size_t count = info_.written.size();
+    const std::span<const c10::IValue> arguments(
+        stack->data() + stack->size() - count, count);
+    if (one_by_one_.has_value() && spans_devices(arguments)) {
+      return one_by_one_->callBoxed(op, keys, stack);
+    }
     c10::SmallVector<c10::IValue, 2> lists;
-    for (size_t i = 0; i < info_.written.size(); ++i) {
-      if (info_.written[i]) lists.push_back((*stack)[first + i]);
+    for (size_t i = 0; i < count; ++i) {
+      if (info_.written[i]) lists.push_back(arguments[i]);
     }
     run_operator(info_, stack);
-    for (const c10::IValue& list : lists) {
-      for (const c10::IValue& element : list.toListRef()) {
-        element.toTensor().unsafeGetTensorImpl()->bump_version();
-      }
-    }
+    for (const c10::IValue& list : lists) bump_versions(list);
   }
 
  private:
+  // PyTorch leaves it to such a kernel to tell autograd that the tensors have
+  // changed, by their versions; the composite one does so by what it calls.
+  static void bump_versions(const c10::IValue& list) {
+    for (const c10::IValue& element : list.toListRef()) {
+      element.toTensor().unsafeGetTensorImpl()->bump_version();
+    }
+  }
+
   const OperatorInfo info_;
+  const std::optional<c10::KernelFunction> one_by_one_;
 };
 
 // The same for the arguments that most small operators have: the dispatcher
@@ -98,10 +140,72 @@ class UnboxedCatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
-c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
+// The same for operators that write their first argument, and return it.
+template <typename... Types>
+class UnboxedInPlace final : public c10::OperatorKernel {
+ public:
+  explicit UnboxedInPlace(const c10::OperatorHandle& op) : info_(op) {}
+  bool is_suitable() const {
+    return info_.is_carryable && !info_.is_synchronous &&
+           !info_.takes_host_indices && info_.aliased.size() == 1 &&
+           info_.aliased[0] == 0;
+  }
+  at::Tensor& operator()(at::Tensor& self, Types... arguments) {
+    const auto box = [&](torch::jit::Stack& stack) {
+      torch::jit::push(stack, self, arguments...);
+    };
+    Encoder encoder(info_);
+    if (C10_LIKELY(encoder.encode_in_place(self, arguments...))) {
+      run_encoded_in_place(info_, encoder, box);
+      return self;
+    }
+    torch::jit::Stack stack;
+    box(stack);
+    run_operator(info_, &stack);
+    return self;
+  }
+
+ private:
+  const OperatorInfo info_;
+};
+
+template <typename... Types>
+bool takes_in_place(const c10::FunctionSchema& schema) {
+  const std::span<const c10::Argument> arguments = schema.arguments();
+  return arguments.size() == sizeof...(Types) + 1 &&
+         is_written(arguments.front()) && !arguments.front().is_out() &&
+         SchemaType<const at::Tensor&>::is(*arguments.front().real_type()) &&
+         takes<Types...>(arguments.subspan(1));
+}
+
+// A kernel for an operator in place, if it has arguments that most have.
+c10::KernelFunction make_in_place(const c10::OperatorHandle& op) {
+  using Tensor = const at::Tensor&;
+  using Scalar = const at::Scalar&;
   c10::KernelFunction kernel;
+  const auto visit = [&]<typename... Types>() {
+    if (!takes_in_place<Types...>(op.schema())) return false;
+    using Kernel = UnboxedInPlace<Types...>;
+    auto functor = std::make_unique<Kernel>(op);
+    if (!functor->is_suitable()) return false;
+    kernel = c10::KernelFunction::makeFromUnboxedFunctor<
+        /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
+    return true;
+  };
+  static_cast<void>(visit.template operator()<>() ||
+                    visit.template operator()<Scalar>() ||
+                    visit.template operator()<Tensor>() ||
+                    visit.template operator()<Tensor, Scalar>() ||
+                    visit.template operator()<Tensor, Tensor>() ||
+                    visit.template operator()<Tensor, Tensor, Scalar>());
+  return kernel;
+}
+
+c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
+  c10::KernelFunction kernel = make_in_place(op);
+  if (kernel.isValid()) return kernel;
   visit_common_signatures([&]<typename... Types>() {
-    if (!takes<Types...>(op.schema())) return false;
+    if (!takes<Types...>(op.schema().arguments())) return false;
     using Kernel = UnboxedCatchAll<Types...>;
     auto functor = std::make_unique<Kernel>(op);
     if (!functor->is_suitable()) return false;
@@ -110,9 +214,9 @@ c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
     return true;
   });
   if (kernel.isValid()) return kernel;
-  if (is_foreach(op) && op.schema().is_mutable()) {
+  if (is_foreach(op)) {
     return c10::KernelFunction::makeFromBoxedFunctor(
-        std::make_unique<ListWriter>(op));
+        std::make_unique<ListKernel>(op));
   }
   return c10::KernelFunction::makeFromBoxedFunctor(
       std::make_unique<CatchAll>(op));
@@ -132,6 +236,15 @@ bool is_taken_apart_in_place(const c10::OperatorHandle& op) {
              c10::DispatchKey::CompositeExplicitAutograd);
 }
 
+// See kMadeByOut.
+bool is_made_by_out(const c10::OperatorHandle& op) {
+  return std::ranges::find(kMadeByOut, op.operator_name().name) !=
+             kMadeByOut.end() &&
+         !op.schema().is_mutable() &&
+         op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutograd);
+}
+
 bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
@@ -140,7 +253,7 @@ bool is_wanted(const c10::OperatorHandle& op) {
   if (has_python_kernel(op, c10::DispatchKey::CPU)) return false;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         is_foreach(op) || is_taken_apart_in_place(op);
+         is_foreach(op) || is_taken_apart_in_place(op) || is_made_by_out(op);
 }
 
 }  // namespace

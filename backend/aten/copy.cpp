@@ -9,6 +9,7 @@
 #include "backend/aten/settings.h"
 #include "backend/executor/copy_record.h"
 #include "backend/executor/copy_values.h"
+#include "backend/executor/lazy_flags.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/event.h"
 #include "backend/runtime/executor.h"
@@ -72,7 +73,7 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   if (is_plain(dst, src)) return memcpy_on(stream, dst, src);
   const CopyRecord record = encode_copy(dst, src, current_settings());
   launch(Kernel::kCopyTensor, record.data(), record.size() * sizeof record[0],
-         stream, dst.nbytes() <= kCheapBytes);
+         stream, length_of(dst.nbytes()));
 }
 
 // In the order of the source's stream, as CUDA does it: behind what the
@@ -122,9 +123,25 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
       const_cast<void*>(host.storage().data()), data.get_context(), stream);
 }
 
+// Whether the device can fetch the bytes of `src` while the host goes on.
+bool is_fetchable(const at::Tensor& src) {
+  return src.is_non_overlapping_and_dense() &&
+         is_pinned_ptr(src.const_data_ptr());
+}
+
+// The bytes travel as they are and become the values of `dst` on the device:
+// the host would have to wait for a temporary tensor of its own.
+void convert_on_device(const at::Tensor& dst, const at::Tensor& src) {
+  const at::Tensor to = staging(dst, src);
+  set_lazy_flags(to, lazy_flags(src));
+  transfer(to, src, /*non_blocking=*/true);
+  copy_on_device(dst, to);
+}
+
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src,
                     bool non_blocking) {
   if (is_plain(dst, src)) return transfer(dst, src, non_blocking);
+  if (non_blocking && is_fetchable(src)) return convert_on_device(dst, src);
   const at::Tensor to = is_direct(dst) ? dst : staging(dst, dst);
   at::Tensor from = src;
   if (!is_plain(to, src)) {

@@ -191,8 +191,8 @@ bool Encoder::add_list(c10::IValue& value, size_t index) {
   if (value.isList()) {  // of scalars, or of symbolic integers
     auto list = value.toListRef();
     writer_.begin_list(record::Tag::kScalarList, list.size());
-    for (c10::IValue element : list) {
-      if (!element.isScalar() || !add(element, index)) return false;
+    for (const c10::IValue& element : list) {
+      if (!element.isScalar() || !write_scalar(element, writer_)) return false;
     }
     return true;
   }
@@ -216,11 +216,11 @@ bool Encoder::add(const at::Scalar& number) {
   switch (number.type()) {
     case c10::ScalarType::Long:
       if (number.isSymbolic()) return false;
-      writer_.add_int(number.toLong());
+      writer_.add_number(number.toLong());
       return true;
     case c10::ScalarType::Double:
       if (number.isSymbolic()) return false;
-      writer_.add_float(number.toDouble());
+      writer_.add_number(number.toDouble());
       return true;
     default:
       return write_scalar(number, writer_);
@@ -230,6 +230,14 @@ bool Encoder::add(const at::Scalar& number) {
 bool Encoder::add(c10::IValue& value, size_t index) {
   if (value.isTensor()) {
     return add_tensor(value.toTensor(), info_.written[index]);
+  }
+  if (value.isDouble()) {
+    writer_.add_number(value.toDouble());
+    return true;
+  }
+  if (value.isInt() && info_.takes_number[index]) {
+    writer_.add_number(value.toInt());
+    return true;
   }
   if (write_scalar(value, writer_)) return true;
   if (value.isString()) {

@@ -10,6 +10,7 @@
 
 #include "backend/aten/operator_info.h"
 #include "backend/record/writer.h"
+#include "backend/runtime/executor.h"
 
 namespace torch_openreg {
 
@@ -21,7 +22,7 @@ namespace torch_openreg {
 class Encoder {
  public:
   explicit Encoder(const OperatorInfo& info)
-      : writer_(/*values_apart=*/info.is_pointwise), info_(info) {}
+      : writer_(/*values_apart=*/info.numbers_are_apart), info_(info) {}
 
   // Writes all arguments. Returns false if a record can't carry them. Throws
   // PyTorch's error for tensors on different devices, or a generator of
@@ -33,8 +34,15 @@ class Encoder {
   // among them are not for this.
   template <typename... Arguments>
   bool encode_unboxed(const Arguments&... arguments) {
-    return (find_device(arguments) || ...) && (add(arguments) && ...) &&
+    return (is_on_device(arguments) || ...) && (add(arguments) && ...) &&
            !has_composites_;
+  }
+
+  // The same for an operator that writes its first argument.
+  template <typename... Arguments>
+  bool encode_in_place(const at::Tensor& self, const Arguments&... arguments) {
+    return find_device(self) && add_tensor(self, true) &&
+           (add(arguments) && ...) && !has_composites_;
   }
 
   record::Writer& writer() { return writer_; }
@@ -42,16 +50,48 @@ class Encoder {
   c10::DeviceIndex device() const { return device_; }
   // Whether an argument is a sparse, nested or quantized tensor.
   bool has_composites() const { return has_composites_; }
+  // Whether an argument is a tensor of the device.
+  bool has_tensors() const { return !tensors_.empty(); }
   // The bytes of the largest tensor.
   size_t largest_tensor() const { return largest_; }
   void note_tensor(size_t bytes) { largest_ = std::max(largest_, bytes); }
+  // How long the operator takes.
+  Length length() const { return length_of(largest_, info_.is_heavy); }
 
  private:
   bool find_device(std::span<const c10::IValue> arguments);
   bool find_device(const at::Tensor& tensor);
-  bool find_device(const at::Scalar& /*number*/) { return false; }
+  bool is_on_device(const at::Tensor& tensor) { return find_device(tensor); }
+  template <typename Other>
+  bool is_on_device(const Other& /*no tensor*/) {
+    return false;
+  }
   bool add(const at::Tensor& tensor) { return add_tensor(tensor, false); }
   bool add(const at::Scalar& number);
+  bool add(int64_t number) {
+    writer_.add_int(number);
+    return true;
+  }
+  bool add(bool value) {
+    writer_.add_bool(value);
+    return true;
+  }
+  bool add(at::ScalarType dtype) { return add(static_cast<int64_t>(dtype)); }
+  bool add(at::IntArrayRef numbers) {
+    writer_.add_ints(numbers);
+    return true;
+  }
+  bool add(at::OptionalIntArrayRef numbers) {
+    return numbers.has_value() ? add(*numbers) : add_none();
+  }
+  template <typename Value>
+  bool add(const std::optional<Value>& value) {
+    return value.has_value() ? add(*value) : add_none();
+  }
+  bool add_none() {
+    writer_.add_none();
+    return true;
+  }
   bool add(c10::IValue& value, size_t index);
   bool add_tensor(const at::Tensor& tensor, bool is_written);
   // Whether `tensor` is an argument that was added before.

@@ -13,6 +13,7 @@
 #include "backend/aten/cpp_kernel.h"
 #include "backend/aten/encode.h"
 #include "backend/aten/operator_info.h"
+#include "backend/aten/tensor_lists.h"
 #include "backend/executor/composites.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/generator.h"
@@ -224,6 +225,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                   FallbackReason reason) {
   const std::span<c10::IValue> arguments = arguments_of(op, *stack);
+  unify_optional_tensors(op.schema(), arguments);
   const std::optional<c10::Device> device = device_of(op, arguments);
   note_fallback(c10::toString(op.operator_name()), reason,
                 bytes_on_device(arguments));

@@ -1,26 +1,14 @@
 #include "backend/aten/metadata.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/stack.h>
-#include <ATen/record_function.h>
-#include <c10/util/ScopeExit.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <exception>
-#include <new>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "backend/aten/stand_ins.h"
-#include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
 #include "backend/executor/lazy_flags.h"
-#include "backend/executor/warnings.h"
 
 namespace torch_openreg {
 
@@ -88,110 +76,6 @@ bool has_at_most_one_element(const record::OutputShape& shape) {
   return dimensions != 0 && elements <= 1;
 }
 
-// Calls a kernel with stand-ins and reads what it gives.
-template <typename Call>
-std::shared_ptr<const record::CallMetadata> try_out(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    c10::DeviceType where, bool ones, Call call) {
-  StandIns stand_ins(where, ones);
-  torch::jit::Stack stack;
-  for (const c10::IValue& value : arguments) {
-    stack.push_back(stand_ins.convert(value));
-  }
-  const torch::jit::Stack taken = stack;
-  {
-    const CleanDispatch clean;
-    call(&stack);
-  }
-  if (has_composites(stack)) return nullptr;
-  const auto metadata = read_results(info, stack);
-  read_resizes(info, arguments, taken, *metadata);
-  return metadata;
-}
-
-// Throws PyTorch's error for tensors on several devices, with the name of ours
-// in the place of Meta's; returns if it is another one.
-void rethrow_mixed_devices(const c10::Error& error, c10::DeviceIndex device) {
-  std::string text = error.what_without_backtrace();
-  if (text.find("on the same device") == std::string::npos) return;
-  const std::string ours =
-      c10::Device(c10::DeviceType::PrivateUse1, device).str();
-  constexpr std::string_view kMeta = "meta";
-  for (size_t at = text.find(kMeta); at != std::string::npos;
-       at = text.find(kMeta, at + ours.size())) {
-    text.replace(at, kMeta.size(), ours);
-  }
-  TORCH_CHECK(false, text);
-}
-
-std::shared_ptr<const record::CallMetadata> rehearse_on(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    bool ones) {
-  return try_out(info, arguments, c10::DeviceType::CPU, ones,
-                 [&](torch::jit::Stack* stack) {
-                   if (info.generator >= 0) {
-                     (*stack)[static_cast<size_t>(info.generator)] =
-                         at::detail::createCPUGenerator();
-                   }
-                   info.op.redispatchBoxed(
-                       c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-                 });
-}
-
-std::shared_ptr<const record::CallMetadata> try_on_ones(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
-  try {
-    const NoWarnings no_warnings;  // those of the zeros are kept
-    return rehearse_on(info, arguments, /*ones=*/true);
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
-
-// Whether the failure that is being handled may be due to the stand-ins.
-bool may_be_the_datas_fault(const OperatorInfo& info) {
-  if (info.may_refuse_data) return true;
-  try {
-    throw;
-  } catch (const c10::LinAlgError&) {
-    return true;
-  } catch (const c10::Error&) {
-    return false;
-  }
-}
-
-bool is_dense(const c10::IValue& value) {
-  if (!value.isTensor() || !value.toTensor().defined()) return true;
-  const at::Tensor& tensor = value.toTensor();
-  return tensor.is_contiguous() && tensor.numel() > 0;
-}
-
-// For tensors that are empty or have gaps, what a foreach operator is composed
-// of gives other strides than the CPU's own loops.
-bool are_dense(std::span<const c10::IValue> arguments) {
-  return std::ranges::all_of(arguments, [](const c10::IValue& value) {
-    return value.isTensorList()
-               ? std::ranges::all_of(value.toListRef(), is_dense)
-               : is_dense(value);
-  });
-}
-
-std::shared_ptr<const record::CallMetadata> rehearse_on_any(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments) {
-  try {
-    return rehearse_on(info, arguments, /*ones=*/false);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  } catch (const c10::Error&) {
-    // Zeros are good indices, but bad divisors.
-    if (auto metadata = try_on_ones(info, arguments)) return metadata;
-    if (!may_be_the_datas_fault(info)) throw;
-    return info.returns_new || info.has_out
-               ? nullptr
-               : std::make_shared<record::CallMetadata>();
-  }
-}
-
 }  // namespace
 
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
@@ -208,51 +92,12 @@ record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
   return shape;
 }
 
-std::shared_ptr<const record::CallMetadata> infer_metadata(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    c10::DeviceIndex device) {
-  if (!info.is_meta_usable.load(std::memory_order_relaxed)) return nullptr;
-  if (is_foreach(info.op) && !are_dense(arguments)) return nullptr;
-  const CollectedWarnings warnings;
-  try {
-    const auto metadata = try_out(
-        info, arguments, c10::DeviceType::Meta, /*ones=*/false,
-        [&](torch::jit::Stack* stack) {
-          info.meta->callBoxed(
-              info.op, c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
-        });
-    return warnings.empty() ? metadata : nullptr;
-  } catch (const c10::NotImplementedError&) {
-    info.is_meta_usable.store(false, std::memory_order_relaxed);
-    return nullptr;
-  } catch (const c10::Error& error) {
-    rethrow_mixed_devices(error, device);
-    return nullptr;  // what is wrong, or whether, the operator itself tells
-  } catch (const std::exception&) {
-    return nullptr;  // a Meta kernel in C++ may call others, in Python
-  }
-}
-
-std::shared_ptr<const record::CallMetadata> rehearse(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    bool* has_warned) {
-  const at::DisableRecordFunctionGuard no_profiling;
-  std::vector<c10::Warning> warnings;
-  const auto give = [&] {
-    *has_warned = !warnings.empty();
-    for (const c10::Warning& warning : warnings) c10::warn(warning);
-  };
-  std::shared_ptr<const record::CallMetadata> metadata;
-  try {
-    CollectedWarnings collected;
-    const auto take =
-        c10::make_scope_exit([&] { warnings = collected.take(); });
-    metadata = rehearse_on_any(info, arguments);
-  } catch (...) {
-    give();
-    throw;
-  }
-  if (metadata != nullptr) give();
+std::shared_ptr<const record::CallMetadata> read_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> before,
+    std::span<const c10::IValue> after, const torch::jit::Stack& results) {
+  if (has_composites(results)) return nullptr;
+  const auto metadata = read_results(info, results);
+  if (!after.empty()) read_resizes(info, before, after, *metadata);
   return metadata;
 }
 
@@ -277,6 +122,35 @@ bool writes_overlapping(const OperatorInfo& info,
     const c10::IValue& value = arguments[i];
     if (value.isTensorList() ? std::ranges::any_of(value.toListRef(), overlaps)
                              : overlaps(value)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool writes_shared(const OperatorInfo& info,
+                   std::span<const c10::IValue> arguments) {
+  struct Use {
+    const c10::StorageImpl* storage;
+    bool is_written;
+  };
+  c10::SmallVector<Use, 8> uses;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto add = [&](const c10::IValue& value) {
+      if (!value.isTensor() || !value.toTensor().defined()) return;
+      uses.push_back(
+          {value.toTensor().storage().unsafeGetStorageImpl(), info.written[i]});
+    };
+    if (arguments[i].isList()) {
+      for (const c10::IValue& element : arguments[i].toListRef()) add(element);
+    } else {
+      add(arguments[i]);
+    }
+  }
+  std::ranges::sort(uses, {}, &Use::storage);
+  for (size_t i = 1; i < uses.size(); ++i) {
+    if (uses[i - 1].storage == uses[i].storage &&
+        (uses[i - 1].is_written || uses[i].is_written)) {
       return true;
     }
   }

@@ -1,7 +1,8 @@
-// What an operator's outputs will look like, found without the device.
+// How the metadata of a call is written down, and what it says of the call.
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 
 #include <memory>
 #include <span>
@@ -11,26 +12,16 @@
 
 namespace torch_openreg {
 
-// Asks PyTorch's Meta kernel, which is quick, but checks other things than the
-// operator itself. Null if there is none in C++, if it cannot tell, or if it
-// warns, which is for the operator itself to do. Throws PyTorch's error for
-// tensors on several devices, with the name of `device`.
-std::shared_ptr<const record::CallMetadata> infer_metadata(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    c10::DeviceIndex device);
-
-// Runs the operator on the host, on zeros in the place of the data, or on ones
-// if it refuses those. Throws what it throws for bad arguments. Null if only
-// the data can tell whether the call is good, or if it is too large to be run
-// twice. Gives the warnings that the operator gives, unless the result is null,
-// and says whether there were any.
-std::shared_ptr<const record::CallMetadata> rehearse(
-    const OperatorInfo& info, std::span<const c10::IValue> arguments,
-    bool* has_warned);
-
 // The words for an output like this; `flags` as lazy_flags has them.
 record::OutputShape output_shape(c10::ScalarType dtype, at::IntArrayRef sizes,
                                  at::IntArrayRef strides, uint8_t flags = 0);
+
+// What a kernel has given and resized: `before` are the arguments as the caller
+// sees them, `after` those that the kernel had, or nothing if resizes don't
+// matter. Null if a result is more than a storage and strides.
+std::shared_ptr<const record::CallMetadata> read_metadata(
+    const OperatorInfo& info, std::span<const c10::IValue> before,
+    std::span<const c10::IValue> after, const torch::jit::Stack& results);
 
 // Whether the operator gives the same if its outputs have their sizes before it
 // runs, unless they share memory with inputs. One in place reads the old values
@@ -44,9 +35,14 @@ bool can_resize_first(const OperatorInfo& info,
 bool writes_overlapping(const OperatorInfo& info,
                         std::span<const c10::IValue> arguments);
 
+// Whether a tensor that is written has its storage in common with another
+// argument: some operators refuse that, depending on where in it they are.
+bool writes_shared(const OperatorInfo& info,
+                   std::span<const c10::IValue> arguments);
+
 // Whether the call ends with a result, or an `out`, whose strides mean nothing,
-// since it has no elements, or one. Meta kernels know nothing of what operators
-// give for them.
+// since it has no elements, or one. Some Meta kernels know nothing of what
+// operators give for them.
 bool has_idle_strides(const OperatorInfo& info,
                       const record::CallMetadata& metadata,
                       std::span<const c10::IValue> arguments);

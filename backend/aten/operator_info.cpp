@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backend/aten/cpp_kernel.h"
+#include "backend/aten/tensor_lists.h"
 #include "backend/executor/schema.h"
 #include "backend/record/writer.h"
 #include "backend/runtime/executor.h"
@@ -38,7 +39,7 @@ constexpr std::array<std::string_view, 4> kRefusingData = {
     "segment_reduce", "_assert_async", "ctc_loss", "fake_quantize"};
 
 // Operators that compute far more than they read.
-constexpr std::array<std::string_view, 16> kHeavy = {
+constexpr std::array<std::string_view, 19> kHeavy = {
     "aten::mm",
     "aten::addmm",
     "aten::bmm",
@@ -47,6 +48,9 @@ constexpr std::array<std::string_view, 16> kHeavy = {
     "aten::linear",
     "aten::convolution",
     "aten::convolution_backward",
+    "aten::gru",
+    "aten::rnn_tanh",
+    "aten::rnn_relu",
     "aten::mkldnn_rnn_layer",
     "aten::mkldnn_rnn_layer_backward",
     "aten::_linalg_svd",
@@ -55,6 +59,68 @@ constexpr std::array<std::string_view, 16> kHeavy = {
     "aten::cdist",
     "aten::_cdist_forward",
     "aten::_scaled_dot_product_flash_attention_for_cpu"};
+
+// Operators that need arguments of sizes that follow from each other, or trust
+// them to be: small ones would not.
+constexpr std::array<std::string_view, 5> kSizedByEachOther = {
+    "aten::avg_pool2d_backward", "aten::max_pool2d_with_indices_backward",
+    "aten::mkldnn_rnn_layer_backward", "aten::native_group_norm",
+    "aten::native_group_norm_backward"};
+
+// Operators that take floats and give them; what oneDNN prepares for small ones
+// would be for nothing.
+constexpr std::array<std::string_view, 3> kOfFloats = {
+    "aten::convolution", "aten::convolution_backward",
+    "aten::mkldnn_rnn_layer_backward"};
+
+// Operators whose numbers decide how large the result is.
+constexpr std::array<std::string_view, 2> kSizedByNumbers = {"aten::arange",
+                                                             "aten::range"};
+
+// Integers that choose among a few ways.
+constexpr std::array<std::string_view, 5> kModes = {
+    "interpolation_mode", "mode", "normalization", "padding_mode", "reduction"};
+
+// Operators whose Meta kernel in C++ was written beside the CPU's kernel; it
+// may check less, or say something else.
+constexpr std::array<std::string_view, 37> kOwnMeta = {
+    "aten::__ilshift__",
+    "aten::__irshift__",
+    "aten::_add_relu_",
+    "aten::_amp_update_scale_",
+    "aten::_ctc_loss",
+    "aten::_index_put_impl_",
+    "aten::addbmm_",
+    "aten::arange",
+    "aten::bernoulli_",
+    "aten::cauchy_",
+    "aten::embedding_renorm_",
+    "aten::exponential_",
+    "aten::eye",
+    "aten::fill_",
+    "aten::floor_divide_",
+    "aten::geometric_",
+    "aten::hardswish_",
+    "aten::hardtanh_",
+    "aten::index_fill_",
+    "aten::linalg_lu_solve",  // whose kernel leaves a conjugation undone
+    "aten::linspace",
+    "aten::log_normal_",
+    "aten::logit_",
+    "aten::logspace",
+    "aten::masked_fill_",
+    "aten::masked_scatter_",
+    "aten::normal",
+    "aten::normal_",
+    "aten::put_",
+    "aten::random_",
+    "aten::range",
+    "aten::relu_",
+    "aten::resize_",
+    "aten::rrelu_with_noise_",
+    "aten::set_",
+    "aten::uniform_",
+    "aten::zero_"};
 
 constexpr std::array<std::string_view, 4> kIndexing = {
     "aten::index", "aten::index_put_", "aten::_index_put_impl_",
@@ -88,6 +154,37 @@ bool is_carryable_type(const c10::Type& type) {
   }
 }
 
+const c10::Type& without_optional(const c10::Type& type) {
+  if (type.kind() != c10::TypeKind::OptionalType) return type;
+  return *type.expectRef<c10::OptionalType>().getElementType();
+}
+
+bool is_number(const c10::Type& type) {
+  return without_optional(type).kind() == c10::TypeKind::NumberType;
+}
+
+// A dtype, layout or memory format is a number to the schema, too.
+bool is_enumeration(const c10::Argument& argument) {
+  switch (without_optional(*argument.real_type()).kind()) {
+    case c10::TypeKind::ScalarTypeType:
+    case c10::TypeKind::LayoutType:
+    case c10::TypeKind::MemoryFormatType:
+      return true;
+    case c10::TypeKind::IntType:
+      return contains(kModes, argument.name());
+    default:
+      return false;
+  }
+}
+
+// Whether the operator's Meta kernel in C++ is made from the same function as
+// the CPU's kernel, which PyTorch calls structured. Those of other libraries
+// are not known to be.
+bool is_structured(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  return name.starts_with("aten::") && !contains(kOwnMeta, name);
+}
+
 bool is_tensor_like(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::ListType) {
     return is_tensor_like(*type.expectRef<c10::ListType>().getElementType());
@@ -107,15 +204,6 @@ int aliased_argument(const c10::FunctionSchema& schema,
     }
   }
   return -1;
-}
-
-// Operators on lists of tensors have no Meta kernel, but their composite one
-// calls the others one by one.
-std::optional<c10::KernelFunction> find_meta(const c10::OperatorHandle& op) {
-  if (is_foreach(op)) {
-    return find_cpp_kernel(op, c10::DispatchKey::CompositeExplicitAutograd);
-  }
-  return find_cpp_kernel(op, c10::DispatchKey::Meta);
 }
 
 // What c10::toString() gives, without the stream that it is written to: there
@@ -153,7 +241,8 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     : op(handle),
       name(full_name(handle.operator_name())),
       id(record::id_of(name)),
-      meta(find_meta(handle)),
+      rule(shapes::find_rule(handle.operator_name(), name)),
+      meta(find_cpp_kernel(handle, c10::DispatchKey::Meta)),
       is_meta_usable(meta.has_value()) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& base = op.operator_name().name;
@@ -162,6 +251,8 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
     writes = writes || written.back();
     has_out = has_out || argument.is_out();
     is_carryable = is_carryable && is_carryable_type(*argument.type());
+    takes_number.push_back(is_number(*argument.type()));
+    if (is_enumeration(argument)) enumerations.push_back(written.size() - 1);
     if (argument.name() == "generator") {
       generator = static_cast<int>(written.size()) - 1;
     }
@@ -181,9 +272,15 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
       std::ranges::any_of(kRefusingData, [&](std::string_view part) {
         return base.find(part) != std::string::npos;
       });
-  is_pointwise = op.hasTag(at::Tag::pointwise) || is_foreach(op) ||
-                 base.starts_with("aten::_fused_");
+  numbers_are_apart =
+      op.hasTag(at::Tag::pointwise) ||
+      (base.starts_with("aten::") && !contains(kSizedByNumbers, base));
   takes_host_indices = may_take_host_indices(op);
+  has_same_meta = meta.has_value() && !has_out && is_structured(op);
+  can_be_small = (has_same_meta || rule != nullptr || !writes) &&
+                 !contains(kSizedByEachOther, base);
+  gives_floats = rule != nullptr && contains(kOfFloats, base);
+  takes_optionals = takes_optional_tensors(schema);
   is_heavy = contains(kHeavy, base);
   is_synchronous = is_synchronous || contains(kDataDependent, base) ||
                    ((op.hasTag(at::Tag::data_dependent_output) ||

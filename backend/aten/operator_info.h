@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/aten/shapes/rules.h"
+
 namespace torch_openreg {
 
 // Indexing takes its indices from the host as well, as CUDA's does.
@@ -37,16 +39,31 @@ struct OperatorInfo {
   bool has_out = false;           // some argument is written only
   bool writes = false;            // some argument is written
 
-  bool is_carryable = true;      // a record can hold its arguments and results
-  bool is_pointwise = false;     // numbers don't decide metadata
+  bool is_carryable = true;  // a record can hold its arguments and results
+  bool numbers_are_apart = false;  // they don't decide metadata
+  // By argument: whether it is a number of any type, as in `x * 2`.
+  std::vector<bool> takes_number;
+  // The arguments that name something by a number: a dtype, a mode.
+  std::vector<size_t> enumerations;
   int generator = -1;            // which argument it is
   bool is_heavy = false;         // takes long even on few elements
   bool is_synchronous = false;   // data decides the results' metadata
   bool may_refuse_data = false;  // zeros may be a bad argument of it
   bool takes_host_indices = false;
+  bool takes_optionals = false;  // in a list: a tensor or none
 
-  // What tells the outputs' metadata, unless it has turned out that it can't.
+  // What tells the outputs' metadata: our rule, or else PyTorch's Meta kernel,
+  // unless it has turned out that it can't.
+  const shapes::Rule rule;  // or null
   const std::optional<c10::KernelFunction> meta;
+  // The Meta kernel is the part of the CPU's kernel that checks shapes and
+  // numbers and decides metadata. (What becomes of an `out`, the rest decides.)
+  bool has_same_meta = false;
+  // The CPU has a kernel for floats, which gives floats, and takes long to
+  // start.
+  bool gives_floats = false;
+  // Small tensors may stand for the operator's: see rehearse_small().
+  bool can_be_small = false;
   mutable std::atomic<bool> is_meta_usable;
   // It has given a sparse, nested or quantized tensor: only a run can tell
   // more.
@@ -62,6 +79,10 @@ struct OperatorInfo {
     return (known_on.load(std::memory_order_relaxed) & bit) != 0 ||
            ask_for_it(device, bit);
   }
+
+  // Whether shapes and numbers are checked where metadata is found, so that
+  // one good call of a kind says that others have a kernel.
+  bool checks_numbers() const { return rule != nullptr || has_same_meta; }
 
   // Whether data decides the metadata of this call.
   bool needs_data(std::span<const c10::IValue> arguments) const;

@@ -2,10 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/DimVector.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <new>
+#include <numeric>
 #include <optional>
 
 #include "backend/executor/clean_dispatch.h"
@@ -15,17 +17,31 @@ namespace torch_openreg {
 
 namespace {
 
-// Pages of zeros that nobody writes cost no memory.
-c10::DataPtr zeros(size_t bytes) {
-  if (bytes == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
-  void* const data = std::calloc(bytes, 1);
-  if (data == nullptr) throw std::bad_alloc();
-  return {data, data, &std::free, c10::Device(c10::DeviceType::CPU)};
+at::DimVector small_sizes(at::IntArrayRef sizes) {
+  at::DimVector result(sizes);
+  for (int64_t& size : result) size = std::min(size, StandIns::kSmallSize);
+  return result;
 }
 
-c10::DispatchKey key_of(c10::DeviceType where) {
-  return where == c10::DeviceType::Meta ? c10::DispatchKey::Meta
-                                        : c10::DispatchKey::CPU;
+// Strides for `sizes` in the order of the tensor's. Where its elements lie side
+// by side, so do these; where it leaves a gap, so do these; where it repeats an
+// element, so do these.
+at::DimVector small_strides(const at::Tensor& tensor, at::IntArrayRef sizes) {
+  c10::SmallVector<size_t, 8> order(sizes.size());
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  const at::IntArrayRef strides = tensor.strides();
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return strides[i]; });
+  at::DimVector result(sizes.size(), 0);
+  int64_t dense = 1;        // the stride of the tensor's next dimension
+  int64_t small_dense = 1;  // and of the result's, if there is no gap
+  for (const size_t i : order) {
+    if (strides[i] == 0) continue;
+    if (tensor.size(i) > 1 && strides[i] > dense) ++small_dense;
+    result[i] = small_dense;
+    small_dense *= std::max<int64_t>(sizes[i], 1);
+    if (tensor.size(i) > 1) dense = strides[i] * tensor.size(i);
+  }
+  return result;
 }
 
 }  // namespace
@@ -57,8 +73,10 @@ c10::IValue StandIns::convert(const c10::IValue& value) {
     }
     return list;
   }
-  if (value.isDevice()) return c10::Device(where_);
-  if (value.isGenerator()) return at::detail::createCPUGenerator();
+  if (value.isDevice()) return c10::Device(device_type());
+  if (value.isGenerator()) {  // Meta has none
+    return are_meta() ? c10::IValue() : at::detail::createCPUGenerator();
+  }
   return value;
 }
 
@@ -74,39 +92,57 @@ at::Tensor StandIns::convert(const at::Tensor& tensor) {
 
 at::Tensor StandIns::make(const at::Tensor& tensor) {
   check_extent(tensor);
+  at::DimVector sizes(tensor.sizes());
+  at::DimVector strides(tensor.strides());
+  if (are_small()) {
+    sizes = small_sizes(tensor.sizes());
+    strides = small_strides(tensor, sizes);
+  }
   at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage(tensor.storage())),
-      c10::DispatchKeySet(key_of(where_)), tensor.dtype());
+      are_small() ? new_storage(at::detail::computeStorageNbytes(
+                        sizes, strides, tensor.itemsize()))
+                  : storage(tensor.storage()),
+      c10::DispatchKeySet(are_meta() ? c10::DispatchKey::Meta
+                                     : c10::DispatchKey::CPU),
+      tensor.dtype());
   c10::TensorImpl& impl = *result.unsafeGetTensorImpl();
-  impl.set_sizes_and_strides(tensor.sizes(), tensor.strides(),
-                             tensor.storage_offset());
+  impl.set_sizes_and_strides(sizes, strides,
+                             are_small() ? 0 : tensor.storage_offset());
   set_lazy_flags(result, lazy_flags(tensor));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     impl.set_wrapped_number(true);
   }
-  if (ones_) {
+  if (kind_ == Kind::kOnes || kind_ == Kind::kSmallOnes) {
     const CleanDispatch clean;
     result.fill_(1);
   }
   return result;
 }
 
-const c10::Storage& StandIns::storage(const c10::Storage& real) {
-  for (const auto& [known, stand_in] : storages_) {
-    if (known == real.unsafeGetStorageImpl()) return stand_in;
-  }
+c10::Storage StandIns::new_storage(size_t bytes) {
+  if (are_meta()) return new_storage(bytes, {nullptr, device_type()});
+  bytes_ += bytes;
+  if (bytes_ > kMaxBytes) throw std::bad_alloc();
+  if (!memory_.has_value()) memory_.emplace();
+  return new_storage(bytes, memory_->allocate(bytes));
+}
+
+c10::Storage StandIns::new_storage(size_t bytes, c10::DataPtr data) {
+  return c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+      c10::GetAllocator(device_type()), /*resizable=*/true);
+}
+
+c10::Storage StandIns::storage(const c10::Storage& real) {
   c10::StorageImpl* const impl = real.unsafeGetStorageImpl();
-  bytes_ += impl->nbytes();
-  const bool has_memory = where_ != c10::DeviceType::Meta;
-  if (has_memory && bytes_ > kMaxBytes) throw std::bad_alloc();
-  c10::DataPtr data = has_memory ? zeros(impl->nbytes())
-                                 : c10::DataPtr(const_cast<void*>(impl->data()),
-                                                c10::Device(where_));
+  for (const auto& [known, stand_in] : storages_) {
+    if (known == impl) return stand_in;
+  }
   storages_.emplace_back(
-      impl, c10::make_intrusive<c10::StorageImpl>(
-                c10::StorageImpl::use_byte_size_t(), impl->nbytes(),
-                std::move(data), c10::GetAllocator(where_),
-                /*resizable=*/true));
+      impl, kind_ == Kind::kMeta
+                ? new_storage(impl->nbytes(),
+                              {const_cast<void*>(impl->data()), device_type()})
+                : new_storage(impl->nbytes()));
   return storages_.back().second;
 }
 

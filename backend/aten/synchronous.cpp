@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -15,7 +17,6 @@
 #include "backend/aten/new_tensor.h"
 #include "backend/executor/clean_dispatch.h"
 #include "backend/executor/composites.h"
-#include "backend/executor/failure.h"
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/reply.h"
 #include "backend/executor/scalars.h"
@@ -29,9 +30,6 @@ namespace {
 
 using record::Argument;
 using record::Tag;
-
-// Room for the description of results; more makes the call fail.
-constexpr size_t kReplyBytes = size_t{1} << 20;
 
 record::OutputShape shape_of(const record::TensorView& tensor) {
   return output_shape(static_cast<c10::ScalarType>(tensor.dtype),
@@ -93,10 +91,10 @@ class ReplyReader {
   // The last thing to do: a warning may be an error to Python. Throws what the
   // operator has thrown.
   void give_warnings() const {
+    const std::exception_ptr failure =
+        has_failed() ? report_failure() : nullptr;
     for (const c10::Warning& warning : warnings_) c10::warn(warning);
-    if (!has_failed()) return;
-    rethrow_failure(failure_);
-    TORCH_CHECK(false, failure_);
+    if (failure != nullptr) std::rethrow_exception(failure);
   }
 
   WaitedResults take_results() {
@@ -110,9 +108,23 @@ class ReplyReader {
 
   const record::Writer& writer() const { return writer_; }
 
- private:
   bool has_failed() const {
     return (reader_.header().flags & record::kFailed) != 0;
+  }
+
+ private:
+  // The operator's kernel has replied, and so has not failed for the driver.
+  // This one does, with the same words: who fails may break the device. Returns
+  // what the operator has thrown.
+  std::exception_ptr report_failure() const {
+    try {
+      launch_and_wait(Kernel::kReportFailure, failure_.data(), failure_.size(),
+                      getCurrentOpenRegStream(device_), Length::kCheap, nullptr,
+                      0);
+    } catch (...) {
+      return std::current_exception();
+    }
+    TORCH_INTERNAL_ASSERT(false, "a failure was not reported: ", failure_);
   }
 
   Argument next() {
@@ -233,14 +245,14 @@ void fetch(const OperatorInfo& info, const ReplyReader& reply,
   reply.writer().finish(info.name, info.id, settings, 0, 1, &words);
   launch(Kernel::kFetchOutputs, words.data(),
          words.size() * sizeof(record::Word), getCurrentOpenRegStream(device),
-         /*cheap=*/true);
+         Length::kCheap);
 }
 
 // What can't be fetched, since there is no memory for it, must not stay.
 void drop(uint64_t token, c10::DeviceIndex device) {
   if (token == 0) return;
   launch(Kernel::kDropOutputs, &token, sizeof token,
-         getCurrentOpenRegStream(device), /*cheap=*/true);
+         getCurrentOpenRegStream(device), Length::kCheap);
 }
 
 }  // namespace
@@ -259,20 +271,63 @@ void resize_outputs(const record::CallMetadata& metadata,
   }
 }
 
+namespace {
+
+// What the device has answered.
+class ReceivedReply {
+ public:
+  // Runs the record and waits.
+  ReceivedReply(const record::Words& words, const OpenRegStream& stream,
+                Length length) {
+    const size_t bytes = launch_and_wait(
+        Kernel::kRunOperator, words.data(), words.size() * sizeof(record::Word),
+        stream, length, short_.data(), sizeof short_);
+    words_ = std::span(short_).first(bytes / sizeof(record::Word));
+    fetch_if_long(stream);
+  }
+  ReceivedReply(const ReceivedReply&) = delete;
+  ReceivedReply& operator=(const ReceivedReply&) = delete;
+
+  std::span<const record::Word> words() const { return words_; }
+
+ private:
+  void fetch_if_long(const OpenRegStream& stream) {
+    record::Reader reader(words_);
+    record::Argument bytes;
+    if (!reader.open() || (reader.header().flags & record::kLong) == 0) return;
+    TORCH_INTERNAL_ASSERT(reader.next_argument(&bytes) &&
+                          bytes.tag == Tag::kInt);
+    const uint64_t token = reader.header().settings;
+    long_.resize(static_cast<size_t>(bytes.integer) / sizeof(record::Word));
+    launch_and_wait(Kernel::kFetchReply, &token, sizeof token, stream,
+                    Length::kCheap, long_.data(),
+                    long_.size() * sizeof(record::Word));
+    words_ = long_;
+  }
+
+  std::array<record::Word, kShortReplyBytes / sizeof(record::Word)> short_;
+  std::vector<record::Word> long_;
+  std::span<const record::Word> words_;
+};
+
+}  // namespace
+
 WaitedResults run_and_wait(const OperatorInfo& info, Encoder& encoder,
                            std::span<const c10::IValue> arguments,
-                           uint64_t settings) {
+                           uint64_t settings, bool is_checked) {
   record::Words words;
+  const uint16_t unchecked = is_checked ? 0 : record::kUnchecked;
   encoder.writer().finish(info.name, info.id, settings,
-                          flags_of(encoder, arguments),
+                          flags_of(encoder, arguments) | unchecked,
                           static_cast<uint32_t>(info.written.size()), &words);
-  const auto room = std::make_unique_for_overwrite<record::Word[]>(
-      kReplyBytes / sizeof(record::Word));
-  const size_t bytes = launch_and_wait(
-      Kernel::kRunOperator, words.data(), words.size() * sizeof(record::Word),
-      getCurrentOpenRegStream(encoder.device()), room.get(), kReplyBytes);
-  ReplyReader reply({room.get(), bytes / sizeof(record::Word)},
-                    encoder.device());
+  const ReceivedReply received(words, getCurrentOpenRegStream(encoder.device()),
+                               encoder.length());
+  ReplyReader reply(received.words(), encoder.device());
+  if (!is_checked && reply.has_failed()) {
+    WaitedResults failed;
+    failed.has_failed = true;
+    return failed;
+  }
   try {
     reply.read_results(info);
     reply.read_written(arguments);

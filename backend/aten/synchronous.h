@@ -21,16 +21,21 @@ struct WaitedResults {
   // composite is among them.
   std::shared_ptr<const record::CallMetadata> metadata;
   bool has_warned = false;
+  // The operator threw; there is nothing else. Only of a call that is not
+  // checked.
+  bool has_failed = false;
 };
 
 // Runs the operator on the current stream and waits for it: the executor keeps
 // the results and replies what they look like; then they are allocated, and
 // fetched in the order of the stream. Resizes those of `arguments` that the
 // operator has resized, and gives composites that it has written their new
-// parts. Throws what the operator throws. Thread-safe.
+// parts. Throws what the operator throws; if it is not known whether its
+// arguments are good (`is_checked` is false), that is no failure of the device,
+// and the result says so. Thread-safe.
 WaitedResults run_and_wait(const OperatorInfo& info, Encoder& encoder,
                            std::span<const c10::IValue> arguments,
-                           uint64_t settings);
+                           uint64_t settings, bool is_checked = true);
 
 // Gives the arguments that a call resizes their new sizes.
 void resize_outputs(const record::CallMetadata& metadata,

@@ -1,6 +1,6 @@
 #include "backend/executor/copy_kernel.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <span>
@@ -42,9 +42,17 @@ at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
   void* const data =
       orKernelTranslate(ctx, reinterpret_cast<const void*>(record.data), bytes);
   if (data == nullptr) throw IllegalAddress{};
-  at::Tensor tensor =
-      at::from_blob(data, at::IntArrayRef(record.sizes),
-                    at::IntArrayRef(record.strides), at::dtype(dtype));
+  // Not at::from_blob(), which costs as much as a small copy.
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+          c10::StorageImpl::use_byte_size_t(), bytes,
+          c10::DataPtr(bytes == 0 ? nullptr : data,
+                       c10::Device(c10::DeviceType::CPU)),
+          nullptr, /*resizable=*/false)),
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
+      at::IntArrayRef(record.sizes), at::IntArrayRef(record.strides));
   if ((record.flags & TensorRecord::kConjugate) != 0) tensor._set_conj(true);
   if ((record.flags & TensorRecord::kNegative) != 0) tensor._set_neg(true);
   return tensor;

@@ -109,6 +109,9 @@ bool describe_next(record::Reader& reader, std::ostream& out) {
     case Tag::kUndefined:
       out << "None";
       return true;
+    case Tag::kFloatValue:  // a reader gives kFloat and kInt for these
+    case Tag::kIntValue:
+      return false;
   }
   return false;
 }

@@ -1,5 +1,8 @@
 #include "backend/executor/direct_call.h"
 
+#include <c10/util/OptionalArrayRef.h>
+#include <c10/util/SmallVector.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,14 +14,60 @@ namespace torch_openreg {
 
 namespace {
 
-template <typename Type>
-decltype(auto) argument_as(const c10::IValue& value) {
-  if constexpr (kKindOf<Type> == c10::TypeKind::TensorType) {
-    return value.toTensor();  // a reference
-  } else {
-    return value.toScalar();
+using Numbers = c10::SmallVector<int64_t, 6>;
+
+Numbers numbers_in(const c10::IValue& list) {
+  Numbers numbers;
+  for (const c10::IValue& element : list.toListRef()) {
+    numbers.push_back(element.toInt());
   }
+  return numbers;
 }
+
+// An argument as the kernel takes it, from the stack. What it refers to lives
+// as long as the call.
+template <typename Type>
+struct Unboxed {
+  explicit Unboxed(const c10::IValue& value) : held(value.to<Type>()) {}
+  Type get() const { return held; }
+  const Type held;
+};
+template <>
+struct Unboxed<const at::Tensor&> {
+  explicit Unboxed(const c10::IValue& value) : held(value.toTensor()) {}
+  const at::Tensor& get() const { return held; }
+  const at::Tensor& held;
+};
+template <>
+struct Unboxed<const at::Scalar&> {
+  explicit Unboxed(const c10::IValue& value) : held(value.toScalar()) {}
+  const at::Scalar& get() const { return held; }
+  const at::Scalar held;
+};
+template <>
+struct Unboxed<const std::optional<at::Scalar>&> {
+  explicit Unboxed(const c10::IValue& value) {
+    if (!value.isNone()) held = value.toScalar();
+  }
+  const std::optional<at::Scalar>& get() const { return held; }
+  std::optional<at::Scalar> held;
+};
+template <>
+struct Unboxed<at::IntArrayRef> {
+  explicit Unboxed(const c10::IValue& value) : held(numbers_in(value)) {}
+  at::IntArrayRef get() const { return held; }
+  const Numbers held;
+};
+template <>
+struct Unboxed<at::OptionalIntArrayRef> {
+  explicit Unboxed(const c10::IValue& value) {
+    if (!value.isNone()) held = numbers_in(value);
+  }
+  at::OptionalIntArrayRef get() const {
+    return held.has_value() ? at::OptionalIntArrayRef(*held) : std::nullopt;
+  }
+  std::optional<Numbers> held;
+};
 
 template <typename... Types>
 class OutCall final : public DirectCall {
@@ -38,7 +87,7 @@ class OutCall final : public DirectCall {
   void call_with(const torch::jit::Stack& arguments, at::Tensor& out,
                  std::index_sequence<I...> /*indices*/) const {
     op_.redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
-                   argument_as<Types>(arguments[I])..., out);
+                   Unboxed<Types>(arguments[I]).get()..., out);
   }
 
   const c10::TypedOperatorHandle<Signature> op_;
@@ -97,7 +146,7 @@ std::unique_ptr<const DirectCall> DirectCall::find(
   if (!returns_one_new_tensor(schema)) return nullptr;
   std::unique_ptr<const DirectCall> found;
   visit_common_signatures([&]<typename... Types>() {
-    if (!takes<Types...>(schema)) return false;
+    if (!takes<Types...>(schema.arguments())) return false;
     if (const auto out = find_out_variant(op)) {
       found = std::make_unique<OutCall<Types...>>(*out);
     }

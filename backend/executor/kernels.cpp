@@ -16,6 +16,7 @@
 #include "backend/executor/failure.h"
 #include "backend/executor/generators.h"
 #include "backend/executor/operators.h"
+#include "backend/executor/reply.h"
 #include "openreg/kernel.h"
 
 using namespace torch_openreg;
@@ -35,7 +36,7 @@ orError_t guarded(orKernelContext* ctx, Body body, Describe describe) {
   } catch (const std::bad_alloc&) {
     return orKernelFail(ctx, orErrorOutOfMemory, "no host memory");
   } catch (const std::exception& error) {
-    return orKernelFail(ctx, orErrorLaunchFailure,
+    return orKernelFail(ctx, orErrorAssert,
                         describe_failure(error, describe()).c_str());
   }
 }
@@ -80,6 +81,17 @@ OPENREG_KERNEL(fetch_outputs) { return with_record(ctx, fetch_outputs); }
 
 OPENREG_KERNEL(drop_outputs) {
   return guarded(ctx, [&] { return drop_outputs(ctx); });
+}
+
+OPENREG_KERNEL(fetch_reply) {
+  return guarded(ctx, [&] { return fetch_reply(ctx); });
+}
+
+// Fails with the text that it is given: what an operator has thrown that
+// replied.
+OPENREG_KERNEL(report_failure) {
+  const std::string text(static_cast<const char*>(ctx->args), ctx->size);
+  return orKernelFail(ctx, orErrorAssert, text.c_str());
 }
 
 OPENREG_KERNEL(copy_tensor) {

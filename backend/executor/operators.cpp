@@ -15,6 +15,7 @@
 
 #include "backend/executor/argument_types.h"
 #include "backend/executor/decode.h"
+#include "backend/executor/describe.h"
 #include "backend/executor/execution_scope.h"
 #include "backend/executor/failure.h"
 #include "backend/executor/lazy_flags.h"
@@ -143,11 +144,11 @@ bool is_settled(const Expected& expected, const at::Tensor& result) {
          expected.view.flags == lazy_flags(result);
 }
 
-// Brings the results to where the host wants them. No allocation gets a
-// placement any more: a result may lie in the place of another one, so all that
-// move are taken away first.
+// Brings the results to where the host wants them. Those of a call with
+// placements may lie in the place of another one, so all that move are taken
+// away first. No allocation gets a placement any more.
 void settle_all(Decoder& decoder, const ExpectedVector& outputs,
-                TensorVector results) {
+                TensorVector results, bool were_placed) {
   TORCH_INTERNAL_ASSERT(results.size() == outputs.size(), "the host expected ",
                         outputs.size(), " outputs and the kernel gave ",
                         results.size());
@@ -156,7 +157,7 @@ void settle_all(Decoder& decoder, const ExpectedVector& outputs,
     if (!is_settled(outputs[i], results[i])) moved.push_back(i);
   }
   if (C10_LIKELY(moved.empty())) return;
-  if (results.size() > 1) {
+  if (were_placed && results.size() > 1) {
     for (const size_t i : moved) results[i] = results[i].clone();
   }
   for (const size_t i : moved) {
@@ -185,7 +186,7 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
   const auto clear = c10::make_scope_exit([&] { stack.clear(); });
   call_cpu(op, decoder, stack);
   scope.close();
-  settle_all(decoder, outputs, new_tensors(op, stack));
+  settle_all(decoder, outputs, new_tensors(op, stack), /*were_placed=*/true);
   stack.clear();
   TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
                         " has kept memory of the device");
@@ -193,6 +194,7 @@ orError_t run_placed(const Operator& op, Decoder& decoder,
 }
 
 orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
+  const record::Reader start = reader;
   const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/true);
   torch::jit::Stack stack;
@@ -205,8 +207,10 @@ orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
   try {
     call_cpu(op, decoder, stack);
   } catch (const c10::Error& error) {
-    if (warnings.empty()) throw;
-    return reply_with_failure(ctx, reader, describe_failure(error),
+    const bool is_checked = (reader.header().flags & record::kUnchecked) == 0;
+    if (warnings.empty() && is_checked) throw;
+    return reply_with_failure(ctx, reader,
+                              describe_failure(error, describe_call(start)),
                               warnings.take());
   }
   std::vector<c10::IValue> results;
@@ -272,7 +276,8 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
   Decoder decoder(ctx, reader, /*resizable=*/false);
   const ExpectedVector outputs = read_outputs(decoder, reader);
   check_end(reader);
-  settle_all(decoder, outputs, take_kept(static_cast<uint64_t>(token.integer)));
+  settle_all(decoder, outputs, take_kept(static_cast<uint64_t>(token.integer)),
+             /*were_placed=*/false);
   return orSuccess;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kKeptBits = 7;  // of the hash of a call
 constexpr size_t kKept = size_t{1} << kKeptBits;
-constexpr size_t kMaxWords = 64;  // of arguments
+constexpr size_t kMaxWords = 512;  // of arguments
 
 using Kept = std::array<std::unique_ptr<PreparedCall>, kKept>;
 
@@ -28,10 +28,10 @@ bool is_small(const record::Reader& reader) {
   return reader.argument_words().size() <= kMaxWords;
 }
 
-// Whether it may be used again: no list, no text, no generator.
+// Whether it may be used again: no text, no generator.
 bool is_simple(const c10::IValue& argument) {
   return argument.isTensor() || argument.isNone() || argument.isScalar() ||
-         argument.isDevice();
+         argument.isDevice() || argument.isList();
 }
 
 std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
@@ -91,7 +91,8 @@ bool PreparedCall::prepare(const record::Reader& reader,
   record::Argument described;
   if (!again.open()) return false;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (!again.next_argument(&described) || !prepare_argument(i, described)) {
+    if (!again.next_argument(&described) ||
+        !prepare_argument(i, described, again)) {
       return false;
     }
   }
@@ -109,7 +110,8 @@ bool PreparedCall::has_tables_of(const record::Reader& reader) const {
 }
 
 bool PreparedCall::prepare_argument(size_t index,
-                                    const record::Argument& described) {
+                                    const record::Argument& described,
+                                    record::Reader& rest) {
   const bool is_apart = (flags_ & record::kValuesApart) != 0;
   switch (described.tag) {
     case record::Tag::kTensor:
@@ -117,24 +119,52 @@ bool PreparedCall::prepare_argument(size_t index,
       return true;
     case record::Tag::kHostValue:
       if (is_apart) {
-        values_.push_back(
-            {index, arguments_[index].toTensor().unsafeGetTensorImpl()});
+        values_.push_back({index, described.tag,
+                           arguments_[index].toTensor().unsafeGetTensorImpl()});
       }
       return is_apart;
     case record::Tag::kFloat:
-      if (is_apart) values_.push_back({index, nullptr});
+    case record::Tag::kInt:
+      if (described.is_apart ||
+          (is_apart && described.tag == record::Tag::kFloat)) {
+        values_.push_back({index, described.tag, nullptr});
+      }
       return true;
     case record::Tag::kComplex:
       return !is_apart;
     case record::Tag::kNone:
     case record::Tag::kUndefined:
-    case record::Tag::kInt:
     case record::Tag::kBool:
     case record::Tag::kDevice:
+    case record::Tag::kIntList:
       return true;
+    case record::Tag::kTensorList:
+    case record::Tag::kOptionalTensorList:
+      return prepare_list(arguments_[index], described.number, rest);
     default:
       return false;  // what a kernel could change, or keep
   }
+}
+
+// The list's tensors are the argument's: who runs the call gets a copy of it.
+bool PreparedCall::prepare_list(const c10::IValue& list, uint32_t length,
+                                record::Reader& rest) {
+  const at::ArrayRef<c10::IValue> elements = list.toListRef();
+  record::Argument described;
+  for (uint32_t i = 0; i < length; ++i) {
+    if (!rest.next_argument(&described)) return false;
+    switch (described.tag) {
+      case record::Tag::kTensor:
+        add_tensor(elements[i].toTensor(), described.tensor);
+        break;
+      case record::Tag::kNone:
+      case record::Tag::kUndefined:
+        break;
+      default:
+        return false;
+    }
+  }
+  return true;
 }
 
 // False if the output is malformed. Nothing is to be done directly if there is
@@ -201,14 +231,19 @@ bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
 
 void PreparedCall::bind_values(std::span<const record::Word> words) {
   for (const BoundValue& value : values_) {
-    if (value.impl == nullptr) {
-      arguments_[value.argument] = std::bit_cast<double>(words[0]);
-      words = words.subspan(1);
-    } else {
+    if (value.tag == record::Tag::kHostValue) {
       std::memcpy(value.impl->mutable_data(), words.data(),
                   value.impl->itemsize());
       words = words.subspan(2);
+      continue;
     }
+    c10::IValue& argument = arguments_[value.argument];
+    if (value.tag == record::Tag::kInt) {
+      argument = static_cast<int64_t>(words[0]);
+    } else {
+      argument = std::bit_cast<double>(words[0]);
+    }
+    words = words.subspan(1);
   }
 }
 

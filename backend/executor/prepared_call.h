@@ -68,13 +68,17 @@ class PreparedCall {
   // a host value.
   struct BoundValue {
     size_t argument;
+    record::Tag tag;        // kFloat, kInt or kHostValue
     c10::TensorImpl* impl;  // or null
   };
 
   bool has_tables_of(const record::Reader& reader) const;
   bool prepare(const record::Reader& reader,
                const torch::jit::Stack& arguments);
-  bool prepare_argument(size_t index, const record::Argument& described);
+  bool prepare_argument(size_t index, const record::Argument& described,
+                        record::Reader& rest);
+  bool prepare_list(const c10::IValue& list, uint32_t length,
+                    record::Reader& rest);
   bool prepare_output(record::Reader& reader);
   void add_tensor(const at::Tensor& tensor, const record::TensorView& view);
   bool bind_tensor(const BoundTensor& tensor, uint64_t offset,

@@ -2,11 +2,13 @@
 
 #include <ATen/MemoryOverlap.h>
 
+#include <cstring>
 #include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "backend/executor/lazy_flags.h"
 #include "backend/executor/scalars.h"
@@ -17,34 +19,43 @@ namespace torch_openreg {
 
 namespace {
 
-// Outputs that wait for fetch_outputs. Thread-safe.
-class KeptOutputs {
+// What waits for the host to fetch it. Thread-safe.
+template <typename Value>
+class Kept {
  public:
-  static KeptOutputs& get() {
-    static auto& instance = *new KeptOutputs;
-    return instance;
-  }
-  uint64_t keep(TensorVector tensors) {
+  uint64_t keep(Value value) {
     const std::lock_guard lock(mutex_);
-    by_token_.emplace(++last_, std::move(tensors));
+    by_token_.emplace(++last_, std::move(value));
     return last_;
   }
-  TensorVector take(uint64_t token) {
+  Value take(uint64_t token) {
     const std::lock_guard lock(mutex_);
     const auto found = by_token_.find(token);
     if (found == by_token_.end()) {
-      throw std::invalid_argument("no outputs are kept under this token");
+      throw std::invalid_argument("nothing is kept under this token");
     }
-    TensorVector tensors = std::move(found->second);
+    Value value = std::move(found->second);
     by_token_.erase(found);
-    return tensors;
+    return value;
   }
 
  private:
   std::mutex mutex_;
-  uint64_t last_ = 0;                                    // guarded by mutex_
-  std::unordered_map<uint64_t, TensorVector> by_token_;  // guarded by mutex_
+  uint64_t last_ = 0;                             // guarded by mutex_
+  std::unordered_map<uint64_t, Value> by_token_;  // guarded by mutex_
 };
+
+Kept<TensorVector>& kept_outputs() {
+  static auto& instance = *new Kept<TensorVector>;
+  return instance;
+}
+
+using LongReply = std::vector<record::Word>;
+
+Kept<LongReply>& kept_replies() {
+  static auto& instance = *new Kept<LongReply>;
+  return instance;
+}
 
 record::TensorShape shape_of(const at::Tensor& tensor) {
   return {.dtype = static_cast<uint8_t>(tensor.scalar_type()),
@@ -127,7 +138,17 @@ orError_t send(orKernelContext* ctx, const record::Reader& reader,
   record::Words words;
   writer.finish(reader.name(), reader.header().operator_id, token, flags, count,
                 &words);
-  return orKernelReply(ctx, words.data(), words.size() * sizeof(record::Word));
+  const size_t bytes = words.size() * sizeof(record::Word);
+  if (bytes <= kShortReplyBytes) return orKernelReply(ctx, words.data(), bytes);
+  record::Writer announcement(/*values_apart=*/false);
+  announcement.add_int(static_cast<int64_t>(bytes));
+  record::Words announced;
+  const auto view = words.view();
+  announcement.finish(reader.name(), reader.header().operator_id,
+                      kept_replies().keep({view.begin(), view.end()}),
+                      record::kLong, 1, &announced);
+  return orKernelReply(ctx, announced.data(),
+                       announced.size() * sizeof(record::Word));
 }
 
 }  // namespace
@@ -180,7 +201,7 @@ orError_t reply_with_results(orKernelContext* ctx, const record::Reader& reader,
   for (const c10::Warning& warning : warnings) description.add(warning);
   TensorVector tensors = description.take_tensors();
   const uint64_t token =
-      tensors.empty() ? 0 : KeptOutputs::get().keep(std::move(tensors));
+      tensors.empty() ? 0 : kept_outputs().keep(std::move(tensors));
   return send(ctx, reader, writer, token, 0, description.count());
 }
 
@@ -195,8 +216,16 @@ orError_t reply_with_failure(orKernelContext* ctx, const record::Reader& reader,
               description.count());
 }
 
-TensorVector take_kept(uint64_t token) {
-  return KeptOutputs::get().take(token);
+TensorVector take_kept(uint64_t token) { return kept_outputs().take(token); }
+
+orError_t fetch_reply(orKernelContext* ctx) {
+  uint64_t token = 0;
+  if (ctx->size != sizeof token) {
+    throw std::invalid_argument("a malformed message: token");
+  }
+  std::memcpy(&token, ctx->args, sizeof token);
+  const LongReply reply = kept_replies().take(token);
+  return orKernelReply(ctx, reply.data(), reply.size() * sizeof reply[0]);
 }
 
 }  // namespace torch_openreg

@@ -50,6 +50,10 @@ class WrittenArguments {
   std::vector<Before> before_;
 };
 
+// A longer reply waits for fetch_reply. What isolated devices answer in one
+// piece has this size.
+inline constexpr size_t kShortReplyBytes = size_t{8} << 10;
+
 // What stands in a reply in the place of an argument's number, before a
 // warning.
 inline constexpr int64_t kUserWarning = -1;
@@ -74,5 +78,9 @@ orError_t reply_with_failure(orKernelContext* ctx, const record::Reader& reader,
 // The tensors that were kept under a token, which is forgotten. Throws
 // std::invalid_argument if there are none. Thread-safe.
 TensorVector take_kept(uint64_t token);
+
+// Gives the reply that was too long, and forgets it. The token is the only
+// argument.
+orError_t fetch_reply(orKernelContext* ctx);
 
 }  // namespace torch_openreg

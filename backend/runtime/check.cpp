@@ -13,7 +13,11 @@ std::string describe(orError_t code, const char* call) {
   const std::string message = orGetLastErrorMessage();
   if (!message.empty()) text += "\n" + message;
   text += std::string("\n(") + orGetErrorName(code) + " from " + call + ")";
-  if (code == orErrorLaunchFailure || code == orErrorIllegalAddress) {
+  const bool is_of_kernel = code == orErrorLaunchFailure ||
+                            code == orErrorIllegalAddress ||
+                            code == orErrorAssert;
+  if (is_of_kernel &&
+      message.find(OPENREG_EARLIER_FAILURE) != std::string::npos) {
     text +=
         "\nThe failure may have happened earlier: kernels run asynchronously. "
         "Set OPENREG_LAUNCH_BLOCKING=1 to see it at the call that caused it.";

@@ -15,6 +15,7 @@
 #include "backend/record/format.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
+#include "openreg/device.h"
 #include "openreg/module.h"
 #include "openreg/stream.h"
 
@@ -23,8 +24,9 @@ namespace torch_openreg {
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(Kernel::kCount)> kNames =
-    {"copy_tensor",   "run_operator",  "fetch_outputs", "drop_outputs",
-     "set_generator", "get_generator", "drop_generator"};
+    {"copy_tensor",   "run_operator",   "fetch_outputs",
+     "drop_outputs",  "report_failure", "fetch_reply",
+     "set_generator", "get_generator",  "drop_generator"};
 
 // Beside this library, wherever that is.
 std::string module_path() {
@@ -119,35 +121,71 @@ LoadedExecutor& executor_of(c10::DeviceIndex device) {
   return executors.at(static_cast<size_t>(device));
 }
 
-// The failure of a kernel that has run before the launch returned is the
+[[noreturn]] void fail(orError_t code, const char* call) {
+  detail::throw_error(code, call,
+                      {__func__, __FILE__, static_cast<uint32_t>(__LINE__)});
+}
+
+// The failure of a kernel that has run before the call returned is the
 // exception that it threw.
-void check_launch(orError_t code) {
-  if (C10_LIKELY(code == orSuccess)) return;
+[[noreturn]] void throw_failure(orError_t code, const char* call) {
   const std::string message = orGetLastErrorMessage();
   const bool is_own =
       message.find(OPENREG_EARLIER_FAILURE) == std::string::npos;
-  if (code == orErrorLaunchFailure && is_own) {
+  if (code == orErrorAssert && is_own) {
     orGetLastError();
     rethrow_failure(message);
   }
-  OPENREG_CHECK(code);
+  fail(code, call);
+}
+
+bool failures_stay(c10::DeviceIndex device) {
+  orDeviceProp properties{};
+  OPENREG_CHECK(orGetDeviceProperties(&properties, device));
+  return properties.failuresStay != 0;
+}
+
+// Where a failure breaks the device, as on a GPU, it is no exception of the
+// CPU's either.
+void check_launch(orError_t code, c10::DeviceIndex device) {
+  if (C10_LIKELY(code == orSuccess)) return;
+  if (code == orErrorAssert && failures_stay(device)) {
+    fail(code, "orLaunchKernelEx");
+  }
+  throw_failure(code, "orLaunchKernelEx");
+}
+
+unsigned flags_of(Length length) {
+  switch (length) {
+    case Length::kCheap:
+      return orLaunchCheap;
+    case Length::kShort:
+      return orLaunchShort;
+    case Length::kLong:
+      break;
+  }
+  return orLaunchDefault;
+}
+
+orLaunchConfig_t config_of(const OpenRegStream& stream, Length length) {
+  return {sizeof(orLaunchConfig_t), stream.handle(), flags_of(length)};
 }
 
 }  // namespace
 
 void launch(Kernel kernel, const void* args, size_t size,
-            const OpenRegStream& stream, bool cheap) {
+            const OpenRegStream& stream, Length length) {
   const DeviceScope scope(stream.device_index());
-  launch_here(kernel, args, size, stream, cheap);
+  launch_here(kernel, args, size, stream, length);
 }
 
 void launch_here(Kernel kernel, const void* args, size_t size,
-                 const OpenRegStream& stream, bool cheap) {
-  const orLaunchConfig_t config{sizeof config, stream.handle(),
-                                cheap ? orLaunchCheap : orLaunchDefault};
+                 const OpenRegStream& stream, Length length) {
+  const orLaunchConfig_t config = config_of(stream, length);
   check_launch(orLaunchKernelEx(
-      &config, executor_of(stream.device_index()).function(kernel), args,
-      size));
+                   &config, executor_of(stream.device_index()).function(kernel),
+                   args, size),
+               stream.device_index());
 }
 
 void forget_executor(c10::DeviceIndex device) { executor_of(device).forget(); }
@@ -157,13 +195,17 @@ bool has_operator(c10::DeviceIndex device, uint64_t id) {
 }
 
 size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
-                       const OpenRegStream& stream, void* reply,
+                       const OpenRegStream& stream, Length length, void* reply,
                        size_t reply_capacity) {
   const DeviceScope scope(stream.device_index());
+  const orLaunchConfig_t config = config_of(stream, length);
   size_t reply_size = 0;
-  check_launch(orLaunchKernelSync(
-      executor_of(stream.device_index()).function(kernel), args, size,
-      stream.handle(), reply, reply_capacity, &reply_size));
+  const orError_t code = orLaunchKernelSyncEx(
+      &config, executor_of(stream.device_index()).function(kernel), args, size,
+      reply, reply_capacity, &reply_size);
+  if (C10_UNLIKELY(code != orSuccess)) {
+    throw_failure(code, "orLaunchKernelSyncEx");
+  }
   return reply_size;
 }
 

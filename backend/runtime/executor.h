@@ -15,27 +15,36 @@ enum class Kernel {
   kRunOperator,
   kFetchOutputs,
   kDropOutputs,
+  kReportFailure,
+  kFetchReply,
   kSetGenerator,
   kGetGenerator,
   kDropGenerator,
   kCount
 };
 
-// What moves or computes so many bytes is done before a thread would have
-// woken.
-inline constexpr size_t kCheapBytes = size_t{64} << 10;
+// How long a kernel takes, beside waking a thread: much less, about as long, or
+// more. On an idle stream the caller may run the shorter ones.
+enum class Length : uint8_t { kCheap, kShort, kLong };
 
-// Launches a kernel on `stream` with `size` bytes of arguments. `cheap` if it
-// takes less time than waking a thread: on an idle stream the caller may then
-// run it. Loads the executor on the stream's device first, once. A failure of
-// the kernel that is known at once keeps the type of its exception.
-// Thread-safe.
+// Of a kernel that moves or computes so many bytes; a heavy one computes far
+// more than it reads.
+inline Length length_of(size_t bytes, bool is_heavy = false) {
+  constexpr size_t kKib = 1024;
+  if (bytes <= (is_heavy ? 8 : 64) * kKib) return Length::kCheap;
+  return bytes <= (is_heavy ? 64 : 256) * kKib ? Length::kShort : Length::kLong;
+}
+
+// Launches a kernel on `stream` with `size` bytes of arguments. Loads the
+// executor on the stream's device first, once. A failure of the kernel that is
+// known at once keeps the type of its exception; where it breaks the device, it
+// is c10::AcceleratorError. Thread-safe.
 void launch(Kernel kernel, const void* args, size_t size,
-            const OpenRegStream& stream, bool cheap);
+            const OpenRegStream& stream, Length length);
 
 // The same where the stream's device is current.
 void launch_here(Kernel kernel, const void* args, size_t size,
-                 const OpenRegStream& stream, bool cheap);
+                 const OpenRegStream& stream, Length length);
 
 // Whether the executor of `device`, which must be current, can run the operator
 // with this id (see record::id_of). Loads the executor. Thread-safe.
@@ -46,9 +55,9 @@ bool has_operator(c10::DeviceIndex device, uint64_t id);
 void forget_executor(c10::DeviceIndex device);
 
 // Runs a kernel in the stream's order and waits for it. Returns how many bytes
-// of `reply` it has filled.
+// of `reply` it has filled. Throws what the kernel has thrown.
 size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
-                       const OpenRegStream& stream, void* reply,
+                       const OpenRegStream& stream, Length length, void* reply,
                        size_t reply_capacity);
 
 }  // namespace torch_openreg

@@ -42,7 +42,7 @@ OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
 void OpenRegGeneratorImpl::drop_engine() noexcept {
   if (!last_.has_value()) return;
   try {
-    launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, /*cheap=*/true);
+    launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, Length::kCheap);
   } catch (const std::exception&) {
     // A device that is broken or gone has forgotten its engines.
   }
@@ -90,7 +90,7 @@ void OpenRegGeneratorImpl::fetch_state() const {
   const at::Tensor state = state_of(host_);
   const size_t bytes =
       launch_and_wait(Kernel::kGetGenerator, &id_, sizeof id_, *last_,
-                      state.mutable_data_ptr(), state.nbytes());
+                      Length::kCheap, state.mutable_data_ptr(), state.nbytes());
   TORCH_INTERNAL_ASSERT(bytes == state.nbytes());
   host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
 }
@@ -107,7 +107,8 @@ bool OpenRegGeneratorImpl::is_behind() const {
 void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
   if (is_seeded_) {
     const uint64_t message[] = {id_, host_.current_seed()};
-    launch(Kernel::kSetGenerator, message, sizeof message, stream, true);
+    launch(Kernel::kSetGenerator, message, sizeof message, stream,
+           Length::kCheap);
     return;
   }
   const at::Tensor state = state_of(host_);
@@ -115,7 +116,8 @@ void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
   std::memcpy(message.data(), &id_, sizeof id_);
   std::memcpy(message.data() + sizeof id_, state.const_data_ptr(),
               state.nbytes());
-  launch(Kernel::kSetGenerator, message.data(), message.size(), stream, true);
+  launch(Kernel::kSetGenerator, message.data(), message.size(), stream,
+         Length::kCheap);
 }
 
 // Makes draws on `stream` come behind the earlier ones.

@@ -276,6 +276,10 @@ TEST_F(ExecutorTest, WhatIsFetchedMustHaveBeenKept) {
   EXPECT_EQ(
       device_.run("drop_outputs", std::as_bytes(std::span(&token, 1))).code,
       orErrorInvalidValue);
+  EXPECT_EQ(
+      device_.run("fetch_reply", std::as_bytes(std::span(&token, 1))).code,
+      orErrorInvalidValue);
+  EXPECT_EQ(device_.run("fetch_reply", {}).code, orErrorInvalidValue);
 }
 
 // Tens of thousands of damaged records: each is answered, none brings the

@@ -131,11 +131,13 @@ def engine_stats() -> dict[str, int]:
 
     ``launches``: operators that were queued without waiting; ``synchronous_runs``:
     operators that were waited for, since data decides what they return (``item()``
-    is a copy, and not among them); ``fallbacks``: operators that ran on the CPU, on
-    copies, since the last :func:`reset_fallback_report`; ``cache_hits``,
-    ``cache_misses``, ``cache_evictions`` and ``cache_entries``: of the cache of what
-    outputs look like. A first call of a kind counts as misses, and as a launch like
-    any other.
+    is a copy, and not among them); ``inferred_kinds`` and
+    ``rehearsed_kinds``: first calls of a kind whose results' sizes were computed, and
+    those for which the host had to try the operator out on zeros; ``fallbacks``:
+    operators that ran on the CPU, on copies, since the last
+    :func:`reset_fallback_report`; ``cache_hits``, ``cache_misses``,
+    ``cache_evictions`` and ``cache_entries``: of the cache of what outputs look like.
+    A first call of a kind counts as misses, and as a launch like any other.
     """
     stats = _C._engine_statistics()
     stats["fallbacks"] = sum(use["count"] for use in _C._fallback_uses())

@@ -1,10 +1,14 @@
 // New tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include "backend/aten/new_tensor.h"
+#include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
+#include "backend/runtime/stream.h"
+#include "openreg/memory.h"
 
 namespace torch_openreg {
 
@@ -76,9 +80,32 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
   return filled_if_deterministic(std::move(tensor));
 }
 
+// A number, which travels with the copy: nobody waits. PyTorch's own would be
+// empty and then filled; `x[0] = 1.5` makes one.
+at::Tensor scalar_tensor(const at::Scalar& number,
+                         std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout,
+                         std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  warn_of_complex_half(type);
+  at::Tensor tensor = new_tensor(resolve_device(index_of(device)), type,
+                                 c10::elementSize(type));
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous({});
+  const at::Tensor value = at::scalar_tensor(number, at::dtype(type));
+  const OpenRegStream stream = getCurrentOpenRegStream(tensor.device().index());
+  const DeviceScope scope(stream.device_index());
+  OPENREG_CHECK(orMemcpyAsync(tensor.mutable_data_ptr(), value.const_data_ptr(),
+                              tensor.nbytes(), orMemcpyHostToDevice,
+                              stream.handle()));
+  return tensor;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("scalar_tensor", TORCH_FN(scalar_tensor));
 }
 
 }  // namespace

@@ -1,21 +1,28 @@
 // Recurrent layers. PyTorch sends a backend's LSTM and GRU to fused cells that
-// the CPU does not have. The LSTM takes the CPU's own way instead, a oneDNN
-// kernel a layer; where the CPU would not, and for the GRU, the cells are put
-// together from operators.
+// the CPU does not have. They take the CPU's own way instead. The LSTM is a
+// oneDNN kernel per layer. Other layers, and single steps, are one launch where
+// nobody wants a gradient, and else the CPU's operators, step by step (see
+// recurrent.h).
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/lstm_native.h>
 #include <ATen/ops/mkldnn_rnn_layer.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "backend/aten/engine.h"
+#include "backend/aten/operator_info.h"
+#include "backend/aten/ops/recurrent.h"
 
 namespace torch_openreg {
 
@@ -84,117 +91,249 @@ LstmResult onednn_lstm(const at::Tensor& input, at::TensorList hx,
   return {layer_input, at::stack(hy), at::stack(cy)};
 }
 
+bool has_gradient(const at::Tensor& tensor) {
+  if (!tensor.defined()) return false;
+  return (c10::GradMode::is_enabled() && tensor.requires_grad()) ||
+         tensor._fw_grad(/*level=*/0).defined();
+}
+
+bool is_ours(const at::Tensor& tensor, c10::Device device) {
+  return !tensor.defined() || tensor.device() == device;
+}
+
+// Whether the CPU's kernel can be the device's, in one launch: nothing inside
+// draws random numbers, and autograd need not see what is inside.
+bool can_be_whole(const at::Tensor& input, at::TensorList others) {
+  return !has_gradient(input) &&
+         std::ranges::all_of(others, [&](const at::Tensor& tensor) {
+           return is_ours(tensor, input.device()) && !has_gradient(tensor);
+         });
+}
+
+bool draws(const LayerOptions& options) {
+  return options.dropout != 0 && options.train && options.num_layers > 1;
+}
+
+// PyTorch multiplies a sequence with gaps in another way if the weights require
+// a gradient, even where none is computed. The executor's weights never do.
+bool is_multiplied_alike(const at::Tensor& steps, at::TensorList params) {
+  return steps.is_contiguous() ||
+         std::ranges::none_of(params, [](const at::Tensor& parameter) {
+           return parameter.defined() && parameter.requires_grad();
+         });
+}
+
+// The operator of that name with these arguments, in one launch.
+template <typename... Arguments>
+torch::jit::Stack run_whole(const OperatorInfo& info,
+                            Arguments&&... arguments) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  torch::jit::Stack stack;
+  torch::jit::push(stack, std::forward<Arguments>(arguments)...);
+  run_operator(info, &stack);
+  return stack;
+}
+
+OperatorInfo info_of(const char* name, const char* overload) {
+  return OperatorInfo(
+      c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
+}
+
+// With PyTorch's words.
+void check_devices(const at::Tensor& input, at::TensorList tensors,
+                   std::string_view what) {
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK(is_ours(tensor, input.device()), "Input and ", what,
+                " tensors are not at the same device, found input tensor at ",
+                input.device(), " and ", what, " tensor at ", tensor.device());
+  }
+}
+
+LstmResult lstm_of(const Sequence& input, at::TensorList hx,
+                   at::TensorList params, bool has_biases,
+                   const LayerOptions& options) {
+  const bool has_projections = hx[0].size(2) != hx[1].size(2);
+  std::vector<Hidden> first;
+  const std::vector<at::Tensor> h = hx[0].unbind(0);
+  const std::vector<at::Tensor> c = hx[1].unbind(0);
+  first.reserve(h.size());
+  for (size_t i = 0; i < h.size(); ++i) first.push_back({h[i], c[i]});
+  const LayersResult result = run_layers(
+      lstm_step, input, first,
+      gather_parameters(params, has_biases, has_projections), options);
+  std::vector<at::Tensor> hy;
+  std::vector<at::Tensor> cy;
+  for (const Hidden& last : result.last) {
+    hy.push_back(last.h);
+    cy.push_back(last.c);
+  }
+  return {result.output, at::stack(hy, 0), at::stack(cy, 0)};
+}
+
 LstmResult lstm(const at::Tensor& input, at::TensorList hx,
                 at::TensorList params, bool has_biases, int64_t num_layers,
                 double dropout, bool train, bool bidirectional,
                 bool batch_first) {
-  if (!takes_onednn(input, hx)) {
-    return at::native::lstm(input, hx, params, has_biases, num_layers, dropout,
-                            train, bidirectional, batch_first);
+  TORCH_CHECK(hx.size() == 2, "lstm expects two hidden states");
+  const at::Tensor steps = batch_first ? input.transpose(0, 1) : input;
+  if (takes_onednn(input, hx)) {
+    return onednn_lstm(
+        steps, hx, params,
+        {has_biases, num_layers, dropout, train, bidirectional, batch_first});
   }
-  return onednn_lstm(
-      batch_first ? input.transpose(0, 1) : input, hx, params,
-      {has_biases, num_layers, dropout, train, bidirectional, batch_first});
+  check_devices(input, hx, "hidden");
+  check_devices(input, params, "parameter");
+  auto [output, hy, cy] = lstm_of({steps, {}}, hx, params, has_biases,
+                                  {num_layers, dropout, train, bidirectional});
+  return {batch_first ? output.transpose(0, 1) : output, hy, cy};
+}
+
+LstmResult packed_lstm(const at::Tensor& data, const at::Tensor& batch_sizes,
+                       at::TensorList hx, at::TensorList params,
+                       bool has_biases, int64_t num_layers, double dropout,
+                       bool train, bool bidirectional) {
+  TORCH_CHECK(hx.size() == 2, "lstm expects two hidden states");
+  return lstm_of({data, batch_sizes}, hx, params, has_biases,
+                 {num_layers, dropout, train, bidirectional});
+}
+
+// A layer whose state is one tensor.
+struct OneHidden {
+  const char* name;
+  Cell cell;
+};
+constexpr OneHidden kGru = {"aten::gru", gru_step};
+constexpr OneHidden kTanh = {"aten::rnn_tanh", tanh_step};
+constexpr OneHidden kRelu = {"aten::rnn_relu", relu_step};
+
+using OneHiddenResult = std::tuple<at::Tensor, at::Tensor>;
+
+OneHiddenResult one_hidden_of(Cell cell, const Sequence& input,
+                              const at::Tensor& hx, at::TensorList params,
+                              bool has_biases, const LayerOptions& options) {
+  std::vector<Hidden> first;
+  for (const at::Tensor& h : hx.unbind(0)) first.push_back({h, {}});
+  const LayersResult result = run_layers(
+      cell, input, first,
+      gather_parameters(params, has_biases, /*has_projections=*/false),
+      options);
+  std::vector<at::Tensor> hy;
+  hy.reserve(result.last.size());
+  for (const Hidden& last : result.last) hy.push_back(last.h);
+  return {result.output, at::stack(hy, 0)};
+}
+
+template <const OneHidden& Kind>
+OneHiddenResult one_hidden(const at::Tensor& input, const at::Tensor& hx,
+                           at::TensorList params, bool has_biases,
+                           int64_t num_layers, double dropout, bool train,
+                           bool bidirectional, bool batch_first) {
+  const LayerOptions options{num_layers, dropout, train, bidirectional};
+  const at::Tensor steps = batch_first ? input.transpose(0, 1) : input;
+  if (!draws(options) && is_multiplied_alike(steps, params) &&
+      can_be_whole(input, hx) && can_be_whole(input, params)) {
+    static const auto& info = *new OperatorInfo(info_of(Kind.name, "input"));
+    torch::jit::Stack results =
+        run_whole(info, input, hx, params, has_biases, num_layers, dropout,
+                  train, bidirectional, batch_first);
+    return {std::move(results[0]).toTensor(), std::move(results[1]).toTensor()};
+  }
+  check_devices(input, hx, "hidden");
+  check_devices(input, params, "parameter");
+  auto [output, hy] =
+      one_hidden_of(Kind.cell, {steps, {}}, hx, params, has_biases, options);
+  return {batch_first ? output.transpose(0, 1) : output, hy};
+}
+
+template <const OneHidden& Kind>
+OneHiddenResult packed_one_hidden(const at::Tensor& data,
+                                  const at::Tensor& batch_sizes,
+                                  const at::Tensor& hx, at::TensorList params,
+                                  bool has_biases, int64_t num_layers,
+                                  double dropout, bool train,
+                                  bool bidirectional) {
+  return one_hidden_of(Kind.cell, {data, batch_sizes}, hx, params, has_biases,
+                       {num_layers, dropout, train, bidirectional});
 }
 
 at::Tensor optional_bias(const std::optional<at::Tensor>& bias) {
   return bias.has_value() ? *bias : at::Tensor();
 }
 
-LstmResult lstm_cell(const at::Tensor& input_gates,
-                     const at::Tensor& hidden_gates, const at::Tensor& cx,
-                     const std::optional<at::Tensor>& input_bias,
-                     const std::optional<at::Tensor>& hidden_bias) {
-  at::Tensor gates = input_gates + hidden_gates;
-  for (const auto& bias :
-       {optional_bias(input_bias), optional_bias(hidden_bias)}) {
-    if (bias.defined()) gates.add_(bias);
+// With PyTorch's words.
+void check_cell(const at::Tensor& input, at::TensorList hx,
+                const CellParameters& parameters) {
+  TORCH_CHECK(input.size(1) == parameters.w_ih.size(1),
+              "input has inconsistent input_size: got ", input.size(1),
+              " expected ", parameters.w_ih.size(1));
+  const int64_t hidden_size = parameters.w_hh.size(1);
+  for (size_t i = 0; i < hx.size(); ++i) {
+    TORCH_CHECK(input.size(0) == hx[i].size(0), "Input batch size ",
+                input.size(0), " doesn't match hidden", i, " batch size ",
+                hx[i].size(0));
+    TORCH_CHECK(hx[i].size(1) == hidden_size, "hidden", i,
+                " has inconsistent hidden_size: got ", hx[i].size(1),
+                ", expected ", hidden_size);
   }
-  const std::vector<at::Tensor> parts = gates.chunk(4, 1);
-  const at::Tensor in = parts[0].sigmoid();
-  const at::Tensor forget = parts[1].sigmoid();
-  const at::Tensor cell = parts[2].tanh();
-  const at::Tensor out = parts[3].sigmoid();
-  const at::Tensor cy = (forget * cx).add_(in * cell);
-  return {out * cy.tanh(), cy, at::cat({in, forget, cell, out}, 1)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
-    const std::optional<at::Tensor>& grad_hy,
-    const std::optional<at::Tensor>& grad_cy, const at::Tensor& cx,
-    const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
-  const std::vector<at::Tensor> parts = workspace.chunk(4, 1);
-  const at::Tensor& in = parts[0];
-  const at::Tensor& forget = parts[1];
-  const at::Tensor& cell = parts[2];
-  const at::Tensor& out = parts[3];
-  const at::Tensor tanh_cy = cy.tanh();
-  const at::Tensor dh = optional_bias(grad_hy);
-  at::Tensor dc = optional_bias(grad_cy);
-  at::Tensor grad_out = at::zeros({}, out.options());
-  if (dh.defined()) {
-    grad_out = dh * tanh_cy;
-    const at::Tensor through = dh * out * (1 - tanh_cy * tanh_cy);
-    dc = dc.defined() ? dc + through : through;
+// One step of an LSTM or a GRU. PyTorch's own goes to the fused cells.
+std::tuple<at::Tensor, at::Tensor> single_lstm(
+    const at::Tensor& input, at::TensorList hx, const at::Tensor& w_ih,
+    const at::Tensor& w_hh, const std::optional<at::Tensor>& b_ih,
+    const std::optional<at::Tensor>& b_hh) {
+  const CellParameters parameters{
+      w_ih, w_hh, optional_bias(b_ih), optional_bias(b_hh), {}};
+  const std::array<at::Tensor, 4> all = {w_ih, w_hh, parameters.b_ih,
+                                         parameters.b_hh};
+  if (!can_be_whole(input, hx) || !can_be_whole(input, all)) {
+    TORCH_CHECK(hx.size() == 2, "lstm_cell expects two hidden states");
+    check_cell(input, hx, parameters);
+    const Hidden last =
+        lstm_step(parameters.from_input(input), {hx[0], hx[1]}, parameters);
+    return {last.h, last.c};
   }
-  const at::Tensor grad_gates =
-      at::cat({dc * cell * in * (1 - in), dc * cx * forget * (1 - forget),
-               dc * in * (1 - cell * cell),
-               (grad_out * out * (1 - out)).expand_as(out)},
-              1);
-  return {grad_gates, dc * forget, has_bias ? grad_gates.sum(0) : at::Tensor()};
+  static const auto& info = *new OperatorInfo(info_of("aten::lstm_cell", ""));
+  torch::jit::Stack results =
+      run_whole(info, input, hx, w_ih, w_hh, b_ih, b_hh);
+  return {std::move(results[0]).toTensor(), std::move(results[1]).toTensor()};
 }
 
-std::tuple<at::Tensor, at::Tensor> gru_cell(
-    const at::Tensor& input_gates, const at::Tensor& hidden_gates,
-    const at::Tensor& hx, const std::optional<at::Tensor>& input_bias,
-    const std::optional<at::Tensor>& hidden_bias) {
-  const at::Tensor from_input = input_bias.has_value() && input_bias->defined()
-                                    ? input_gates + *input_bias
-                                    : input_gates;
-  const at::Tensor from_hidden =
-      hidden_bias.has_value() && hidden_bias->defined()
-          ? hidden_gates + *hidden_bias
-          : hidden_gates;
-  const std::vector<at::Tensor> i = from_input.chunk(3, 1);
-  const std::vector<at::Tensor> h = from_hidden.chunk(3, 1);
-  const at::Tensor reset = (h[0] + i[0]).sigmoid_();
-  const at::Tensor update = (h[1] + i[1]).sigmoid_();
-  const at::Tensor fresh = (i[2] + h[2] * reset).tanh_();
-  const at::Tensor hy = (hx - fresh).mul_(update).add_(fresh);
-  return {hy, at::cat({reset, update, fresh, hx, h[2]}, 1)};
+at::Tensor single_gru(const at::Tensor& input, const at::Tensor& hx,
+                      const at::Tensor& w_ih, const at::Tensor& w_hh,
+                      const std::optional<at::Tensor>& b_ih,
+                      const std::optional<at::Tensor>& b_hh) {
+  const CellParameters parameters{
+      w_ih, w_hh, optional_bias(b_ih), optional_bias(b_hh), {}};
+  const std::array<at::Tensor, 5> others = {hx, w_ih, w_hh, parameters.b_ih,
+                                            parameters.b_hh};
+  if (!can_be_whole(input, others)) {
+    check_cell(input, hx, parameters);
+    return gru_step(parameters.from_input(input), {hx, {}}, parameters).h;
+  }
+  static const auto& info = *new OperatorInfo(info_of("aten::gru_cell", ""));
+  torch::jit::Stack results =
+      run_whole(info, input, hx, w_ih, w_hh, b_ih, b_hh);
+  return std::move(results[0]).toTensor();
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>
-gru_cell_backward(const at::Tensor& grad_hy, const at::Tensor& workspace,
-                  bool has_bias) {
-  const std::vector<at::Tensor> parts = workspace.chunk(5, 1);
-  const at::Tensor& reset = parts[0];
-  const at::Tensor& update = parts[1];
-  const at::Tensor& fresh = parts[2];
-  const at::Tensor& hx = parts[3];
-  const at::Tensor d_fresh = grad_hy * (1 - update) * (1 - fresh * fresh);
-  const at::Tensor d_update = grad_hy * (hx - fresh) * update * (1 - update);
-  const at::Tensor d_reset = d_fresh * parts[4] * reset * (1 - reset);
-  const at::Tensor d_input = at::cat({d_reset, d_update, d_fresh}, 1);
-  const at::Tensor d_hidden = at::cat({d_reset, d_update, d_fresh * reset}, 1);
-  return {d_input, d_hidden, grad_hy * update,
-          has_bias ? d_input.sum(0) : at::Tensor(),
-          has_bias ? d_hidden.sum(0) : at::Tensor()};
-}
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+void register_layers(torch::Library& m) {
   m.impl("lstm.input", TORCH_FN(lstm));
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
-  m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+  m.impl("lstm.data", TORCH_FN(packed_lstm));
+  m.impl("lstm_cell", TORCH_FN(single_lstm));
+  m.impl("gru.input", TORCH_FN(one_hidden<kGru>));
+  m.impl("gru.data", TORCH_FN(packed_one_hidden<kGru>));
+  m.impl("gru_cell", TORCH_FN(single_gru));
+  m.impl("rnn_tanh.input", TORCH_FN(one_hidden<kTanh>));
+  m.impl("rnn_tanh.data", TORCH_FN(packed_one_hidden<kTanh>));
+  m.impl("rnn_relu.input", TORCH_FN(one_hidden<kRelu>));
+  m.impl("rnn_relu.data", TORCH_FN(packed_one_hidden<kRelu>));
 }
 
-// PyTorch takes lstm apart before autograd sees it; so does this.
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
-  m.impl("lstm.input", TORCH_FN(lstm));
-}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_layers(m); }
+
+// PyTorch takes layers apart before autograd sees them; so does this.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { register_layers(m); }
 
 }  // namespace
 

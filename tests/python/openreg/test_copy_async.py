@@ -167,6 +167,71 @@ def test_conversion_into_pinned_memory_returns(gate, watch):
     assert target.tolist() == [3.0] * SMALL
 
 
+def complex_pinned():
+    return pinned(4, LARGE // 4, value=1 + 2j, dtype=torch.cfloat)
+
+
+CONVERTED = {
+    "half to float": (lambda: pinned(LARGE, dtype=torch.half), torch.float),
+    "float to int": (lambda: pinned(4, LARGE // 4, value=-2.5), torch.int16),
+    "transposed": (lambda: pinned(4, LARGE // 4, value=2.5).t(), torch.float),
+    "transposed, to double": (
+        lambda: pinned(4, LARGE // 4, value=0.1).t(),
+        torch.double,
+    ),
+    "conjugated": (lambda: complex_pinned().conj(), torch.cfloat),
+    "conjugated, to double": (lambda: complex_pinned().conj(), torch.cdouble),
+    "negative": (lambda: torch._neg_view(pinned(LARGE)), torch.float),
+    "small": (lambda: pinned(SMALL, value=0.1), torch.half),
+}
+
+
+@pytest.mark.parametrize(("make", "dtype"), CONVERTED.values(), ids=CONVERTED)
+def test_conversion_of_pinned_memory_returns(gate, watch, make, dtype):
+    """The bytes travel as they are, and the device converts them."""
+    source = make()
+    expected = torch.empty(source.shape, dtype=dtype).copy_(source)
+    target = torch.zeros(source.shape, dtype=dtype, device="openreg")
+    staging = torch.empty_like(source, device="openreg")
+    del staging  # the cache serves it: allocating may wait
+    torch.openreg.synchronize()
+    gate.hold()
+    assert watch.returns(lambda: target.copy_(source, non_blocking=True))
+    gate.open()
+    assert torch.equal(target.cpu(), expected)
+
+
+def test_move_of_pinned_memory_to_another_dtype_returns(gate, watch):
+    source, moved = pinned(LARGE, value=0.1, dtype=torch.float16), []
+    source.to("openreg", torch.float32, non_blocking=True)  # fills the cache
+    torch.openreg.synchronize()
+    gate.hold()
+    assert watch.returns(
+        lambda: moved.append(source.to("openreg", torch.float32, non_blocking=True))
+    )
+    gate.open()
+    assert torch.equal(moved[0].cpu(), source.float())
+
+
+def test_conversion_of_pinned_memory_waits_if_it_may_block(gate, watch):
+    source, target = pinned(SMALL, dtype=torch.float16), on_device(SMALL)
+    gate.hold()
+    assert watch.waits(lambda: target.copy_(source))
+
+
+def test_pinned_memory_lives_until_it_is_converted(gate):
+    """The block goes back to the host's cache, and is not given away too early."""
+    source, target = pinned(SMALL, dtype=torch.float16), on_device(SMALL)
+    address = source.data_ptr()
+    gate.hold()
+    target.copy_(source, non_blocking=True)
+    del source
+    other = pinned(SMALL, value=9.0, dtype=torch.float16)
+    assert other.data_ptr() != address
+    gate.open()
+    assert target.tolist() == [1.0] * SMALL
+
+
 def test_destination_with_gaps_on_the_host_waits(gate, watch):
     source, target = on_device(SMALL, 3.0), pinned(2 * SMALL)
     gate.hold()

@@ -1,6 +1,7 @@
 """Out of memory: what is said, what is tried before, and how a program goes on."""
 
 import gc
+import math
 import re
 import threading
 
@@ -29,7 +30,8 @@ def allow(more: int, device: int = 0) -> None:
     """Let the device reserve that much more than it has."""
     total = openreg.mem_get_info(device)[1]
     allowed = openreg.memory_reserved(device) + more
-    openreg.set_per_process_memory_fraction(allowed / total, device)
+    fraction = math.nextafter(allowed / total, 1)  # so that no byte is rounded off
+    openreg.set_per_process_memory_fraction(fraction, device)
 
 
 # What is raised

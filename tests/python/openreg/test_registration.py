@@ -166,6 +166,31 @@ def test_the_profiler_knows_the_activity():
     assert activity.name in ("OPENREG", "PrivateUse1")
 
 
+def test_a_profiler_of_the_device_is_refused_with_words():
+    """PyTorch asks an observer that nobody has registered, and crashes."""
+    script = """
+        import torch
+        from torch.autograd.profiler import (
+            ProfilerConfig, ProfilerState, _enable_profiler)
+        from torch.profiler import ProfilerActivity, profile
+        config = ProfilerConfig(
+            ProfilerState.PRIVATEUSE1, False, False, False, False, False,
+            torch._C._profiler._ExperimentalConfig(), "")
+        for _ in range(2):
+            try:
+                _enable_profiler(config, {ProfilerActivity.CPU})
+            except NotImplementedError as error:
+                assert "'openreg' has none yet" in str(error), error
+                assert "torch.openreg.Event" in str(error), error
+            else:
+                raise AssertionError("there is a profiler")
+        with profile() as events:  # works as before
+            torch.ones(2, device="openreg").tolist()
+        print(any(each.key == "aten::ones" for each in events.key_averages()))
+    """
+    assert run_script(script).strip().splitlines()[-1] == "True"
+
+
 def test_methods_cannot_be_generated_twice():
     with pytest.raises(RuntimeError, match="has already been registered"):
         torch.utils.generate_methods_for_privateuse1_backend()

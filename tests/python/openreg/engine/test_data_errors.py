@@ -174,6 +174,146 @@ def test_as_on_a_gpu_the_error_comes_late_and_stays():
     ]
 
 
+MESSAGE = """
+    def message(call):
+        try:
+            call()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return "ok"
+"""
+
+GPU = {"OPENREG_ERRORS": "gpu"}
+BLOCKING = GPU | {"OPENREG_LAUNCH_BLOCKING": "1"}
+
+
+def test_as_on_a_gpu_the_message_begins_as_cudas_and_says_what_was_wrong():
+    script = (
+        PREFIX
+        + MESSAGE
+        + """
+    x[index]
+    print(message(torch.openreg.synchronize))
+    """
+    )
+    found = run_script(script, env=GPU)
+    assert found.startswith(
+        "AcceleratorError: OpenReg error: device-side assert triggered\n"
+    )
+    assert "IndexError: index 7 is out of bounds for dimension 0 with size 3" in found
+    assert "in aten::index.Tensor(Float[3, 4], [Long[2]])" in found
+    assert "OPENREG_LAUNCH_BLOCKING=1" in found
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "x[index]",
+        "torch.ones(1000, 1000, device='openreg').index_select(0, index * 1000)",
+        "torch._assert_async(torch.zeros(1, device='openreg'))",
+    ],
+)
+def test_as_on_a_gpu_with_blocking_launches_the_call_raises(call):
+    """It is the AcceleratorError that would come later, and breaks the device."""
+    script = (
+        PREFIX
+        + MESSAGE
+        + f"""
+    print(message(lambda: {call}))
+    print(outcome(torch.openreg.synchronize))
+    print(outcome(lambda: x + 1))
+    """
+    )
+    *told, sync, later = run_script(script, env=BLOCKING).splitlines()
+    text = "\n".join(told)
+    assert text.startswith(
+        "AcceleratorError: OpenReg error: device-side assert triggered\n"
+    )
+    assert "in aten::" in text
+    assert "OPENREG_LAUNCH_BLOCKING" not in text  # it is set, and the call is this one
+    assert (sync, later) == ("AcceleratorError", "AcceleratorError")
+
+
+# By name, an operator that the host waits for and whose data is wrong; the second
+# warns before it fails.
+WAITED = {
+    "silent": "torch.bincount(torch.tensor([-1], device='openreg'))",
+    "warned": "torch.cholesky(torch.ones(2, 2, device='openreg'))",
+}
+
+
+@pytest.mark.parametrize("env", [GPU, BLOCKING], ids=["asynchronous", "blocking"])
+@pytest.mark.parametrize("name", WAITED)
+def test_as_on_a_gpu_a_waited_operator_that_fails_breaks_the_device(name, env):
+    script = (
+        PREFIX
+        + MESSAGE
+        + f"""
+    torch.set_warn_always(True)
+    print(message(lambda: {WAITED[name]}).splitlines()[0])
+    for _ in range(2):
+        print(message(torch.openreg.synchronize).splitlines()[0])
+    print(outcome(lambda: x + 1))
+    torch.openreg.reset_device(0)
+    print(torch.ones(2, device="openreg").tolist())
+    """
+    )
+    call, first, second, launch, after = run_script(script, env=env).splitlines()
+    assert "AcceleratorError" not in call
+    assert "Error: " in call
+    assert first == second
+    assert first.endswith("OpenReg error: device-side assert triggered")
+    assert launch == "AcceleratorError"
+    assert after == "[1.0, 1.0]"
+
+
+def test_as_on_a_gpu_a_failure_breaks_the_device_although_its_warning_is_an_error():
+    script = (
+        PREFIX
+        + f"""
+    import warnings
+    warnings.simplefilter("error")
+    torch.set_warn_always(True)
+    print(outcome(lambda: {WAITED["warned"]}))
+    print(outcome(torch.openreg.synchronize))
+    """
+    )
+    assert run_script(script, env=GPU).split() == ["_LinAlgError", "AcceleratorError"]
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+def test_a_failure_after_a_warning_is_told_once_and_names_no_call():
+    """In the default mode: the exception is the CPU's, and the device goes on."""
+    matrix = torch.ones(2, 2)
+    expected = failure_of(lambda: torch.cholesky(matrix))
+    on_device = matrix.to(DEVICE)
+    for _ in range(2):
+        found = failure_of(lambda: torch.cholesky(on_device))
+        assert type(found) is type(expected)
+        assert str(found) == str(expected)
+    torch.openreg.synchronize()
+    assert (on_device + 1).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_division_of_integers_by_zero_is_an_error_in_both_modes():
+    """CUDA's kernels find none; docs/differences.md has the reason."""
+    script = (
+        PREFIX
+        + MESSAGE
+        + """
+    one, zero = (torch.tensor([n], device="openreg") for n in (1, 0))
+    def work():
+        one // zero
+        torch.openreg.synchronize()
+    print(message(work))
+    """
+    )
+    assert "ZeroDivisionError" in run_script(script, env={})
+    found = run_script(script, env=GPU)
+    assert found.startswith("AcceleratorError")
+    assert "ZeroDivisionError" in found
+
+
 def test_as_on_a_gpu_shapes_are_still_checked_at_the_call():
     script = (
         PREFIX

@@ -1,7 +1,8 @@
 """Programs as graphs: ``torch.export``, ``torch.jit``, ``torch.fx``, compiled."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -138,6 +139,115 @@ def test_a_script_asks_for_the_device_and_makes_tensors_there(x):
     for _ in range(3):
         found = program(x, 3)
     assert_same(found, expected(x.cpu()))
+
+
+def read(x: Tensor, i: Tensor) -> Tensor:
+    return x[i]
+
+
+def read_columns(x: Tensor, i: Tensor) -> Tensor:
+    return x[:, i]
+
+
+def write(x: Tensor, i: Tensor) -> Tensor:
+    y = x.clone()
+    y[i] = x[i] * 2
+    return y
+
+
+def accumulate(x: Tensor, i: Tensor) -> Tensor:
+    return x.index_put([i], torch.ones_like(x[i]), accumulate=True)
+
+
+def make_script(program: Callable[..., Tensor], *_inputs: Tensor) -> Any:
+    return torch.jit.script(program)
+
+
+class Program(torch.nn.Module):
+    """A module: PyTorch never frees a function that it traces."""
+
+    def __init__(self, program: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Run the program."""
+        return self.program(*inputs)
+
+
+def make_trace(program: Callable[..., Tensor], *inputs: Tensor) -> Any:
+    return torch.jit.trace(Program(program), inputs)
+
+
+INDICES = {
+    "numbers": torch.tensor([2, 0]),
+    "a number": torch.tensor(1),
+    "mask": torch.tensor([True, False, True]),
+}
+
+
+@pytest.mark.parametrize("index_device", [DEVICE, "cpu"])
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+@pytest.mark.parametrize("program", [read, read_columns, write, accumulate])
+@pytest.mark.parametrize("capture", [make_script, make_trace])
+def test_captured_indexing_gives_the_cpus_values(capture, program, index, index_device):
+    """TorchScript has a list type of its own for indices, and passes plain lists."""
+    x, i = numbers(3, 3), index.to(index_device)
+    captured = capture(program, x.to(DEVICE), i)
+    expected = capture(program, x, index)(x, index)
+    for _ in range(3):
+        assert_same(captured(x.to(DEVICE), i), expected)
+
+
+# PyTorch never frees a trace's constants either: here the number, on the device.
+TRACED_NUMBER = """
+    import torch
+
+    def program(x, i):
+        y = x.clone()
+        y[i] = 7.0
+        return y
+
+    x, i = torch.zeros(3, 3, device="openreg"), torch.tensor([2, 0], device="openreg")
+    traced = torch.jit.trace(program, (x, i))
+    for _ in range(3):
+        assert torch.equal(traced(x, i).cpu(), program(x.cpu(), i.cpu()))
+    print("the same")
+"""
+
+
+def test_a_number_is_written_where_indices_say():
+    assert run_script(TRACED_NUMBER, env={"PYTHONWARNINGS": "ignore"}) == "the same\n"
+
+    @torch.jit.script
+    def program(t: Tensor, i: Tensor) -> Tensor:
+        t[i] = 7.0
+        return t
+
+    t, i = torch.zeros(3, 3), torch.tensor([2, 0])
+    assert_same(program(t.to(DEVICE), i.to(DEVICE)), program(t, i))
+
+
+def test_captured_indexing_learns(x):
+    @torch.jit.script
+    def program(t: Tensor, i: Tensor) -> Tensor:
+        return (t[i] * t[i]).sum()
+
+    learning, i = x.clone().requires_grad_(), torch.tensor([1, 1], device=DEVICE)
+    program(learning, i).backward()
+    expected = x.cpu().requires_grad_()
+    program(expected, i.cpu()).backward()
+    assert_same(learning.grad, expected.grad)
+
+
+def test_a_script_passes_lists_of_optional_tensors(x):
+    @torch.jit.script
+    def program(t: Tensor, indices: list[Tensor | None]) -> Tensor:
+        return torch.ops.aten.index(t, indices)
+
+    i = torch.tensor([1, 0], device=DEVICE)
+    assert_same(program(x, [None, i]), x.cpu()[:, [1, 0]])
+    assert_same(program(x, [i]), x.cpu()[[1, 0]])
 
 
 def test_a_scripts_error_is_the_operators(x):

@@ -4,15 +4,18 @@ Each replaces one method and leaves every other device to the original.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import torch
 from torch.overrides import has_torch_function_unary
 
-from torch_openreg import _C, _testing
+from torch_openreg import _C, _sharing, _testing
+from torch_openreg.openreg._lazy import _lazy_call, is_initialized
 from torch_openreg.openreg.engine import _wait_for_queued_work
+from torch_openreg.openreg.random import _fork_before_first_use
 
 _T = TypeVar("_T")
 
@@ -78,24 +81,53 @@ def _order_consumer(device: torch.device, stream: int | None) -> None:
 def _patch_from_dlpack() -> None:
     """Let a capsule in only if its memory is on the device that it names.
 
-    PyTorch believes it, and the tensor's first operator would find out.
+    PyTorch believes it: the tensor's first operator would find out, or, where the
+    kind of device does not exist on this machine, a null pointer of PyTorch's.
     """
     original = torch._C._from_dlpack
 
     @wraps(original)
-    def from_dlpack(*args: Any, **kwargs: Any) -> torch.Tensor:
-        tensor = original(*args, **kwargs)
-        if tensor.device.type == "openreg" and tensor.numel() > 0:
+    def from_dlpack(capsule: Any) -> torch.Tensor:
+        _check_kind(_C._dlpack_kind(capsule))
+        tensor = original(capsule)
+        if tensor.numel() > 0:
             _check_memory(tensor)
         return tensor
 
-    torch._C._from_dlpack = from_dlpack
+    torch._C._from_dlpack = from_dlpack  # type: ignore[assignment]
+
+
+# Kinds of devices that PyTorch has a name for, besides the CPU and this one, and
+# whether the machine has them.
+_OTHER_KINDS: dict[str, Callable[[], bool]] = {
+    "kDLCUDA": torch.cuda.is_available,
+    "kDLOpenCL": lambda: False,
+    "kDLMetal": torch.backends.mps.is_available,
+    "kDLROCM": torch.cuda.is_available,
+    "kDLOneAPI": torch.xpu.is_available,
+    "kDLMAIA": lambda: False,
+}
+
+
+def _check_kind(kind: int | None) -> None:
+    """Raise BufferError if the machine has no device of this kind of DLPack's."""
+    from torch.utils.dlpack import DLDeviceType
+
+    for name, is_available in _OTHER_KINDS.items():
+        if DLDeviceType[name] == kind and not is_available():
+            raise BufferError(
+                f"The DLPack capsule names a device of kind {kind} ({name}), and there "
+                "is none."
+            )
 
 
 def _check_memory(tensor: torch.Tensor) -> None:
-    """Raise BufferError if the tensor's memory is not on its device."""
+    """Raise BufferError if memory of a device has a name of another one."""
+    is_ours = tensor.device.type == "openreg"
+    if not is_ours and not is_initialized():
+        return
     owner = _C._device_of_pointer(tensor.data_ptr())
-    if owner != tensor.device.index:
+    if owner != (tensor.device.index if is_ours else -1):
         where = f"on openreg:{owner}" if owner >= 0 else "on none"
         raise BufferError(
             f"The DLPack capsule names {tensor.device}, and its memory is {where}."
@@ -156,6 +188,40 @@ def _on_host(original: Any) -> Any:
         return self.copy_(original(host, *moved))
 
     return method
+
+
+def _patch_fork_rng() -> None:
+    """Let ``fork_rng`` of no device in particular leave unused devices alone.
+
+    PyTorch would initialise all devices of the accelerator, and warn of their number:
+    programs for the CPU would say something that they did not say before.
+    """
+    original = torch.random.fork_rng
+
+    @contextmanager
+    def fork_host() -> Iterator[None]:
+        with original(devices=[]), _fork_before_first_use():
+            yield
+
+    @wraps(original)
+    def fork_rng(
+        devices: Iterable[Any] | None = None,
+        enabled: bool = True,
+        _caller: str = "fork_rng",
+        _devices_kw: str = "devices",
+        device_type: str | None = None,
+    ) -> AbstractContextManager[None]:
+        is_named = devices is not None or device_type is not None
+        if not enabled or is_named or is_initialized() or not _is_accelerator():
+            return original(devices, enabled, _caller, _devices_kw, device_type)
+        return fork_host()
+
+    torch.random.fork_rng = fork_rng  # type: ignore[assignment]
+
+
+def _is_accelerator() -> bool:
+    accelerator = torch.accelerator.current_accelerator()
+    return accelerator is not None and accelerator.type == "openreg"
 
 
 # Settings of the whole process that the CPU's kernels read while they run.
@@ -245,7 +311,9 @@ def apply() -> None:
     _patch_is_shared()
     _patch_byteswap()
     _patch_element_functions()
+    _patch_fork_rng()
     _patch_setters()
     _patch_set_warn_always()
     _patch_set_num_threads()
     _testing.apply()
+    _lazy_call(_sharing.apply)  # before there is a device tensor, no sooner

@@ -114,6 +114,20 @@ def _lazy_call(function: Callable[[], None], *, key: str = "") -> None:
         _queue.append(_QueuedCall(function, key, stack))
 
 
+def _take_queue() -> list[_QueuedCall]:
+    """Empty the queue, and return what was in it."""
+    with _lock:
+        calls = _queue.copy()
+        _queue.clear()
+    return calls
+
+
+def _put_queue(calls: list[_QueuedCall]) -> None:
+    """Let the queue hold these calls and no others."""
+    with _lock:
+        _queue[:] = calls
+
+
 def _forget_lock() -> None:
     """Make a new lock: in a forked child nobody opens the one of the parent."""
     global _lock

@@ -5,13 +5,20 @@ first use of a device are kept until then.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import overload
 
 import torch
 from torch import Tensor
 
 from torch_openreg import _C
-from torch_openreg.openreg._lazy import _lazy_call, _lazy_init, is_initialized
+from torch_openreg.openreg._lazy import (
+    _lazy_call,
+    _lazy_init,
+    _put_queue,
+    _take_queue,
+    is_initialized,
+)
 from torch_openreg.openreg._utils import _get_device_index
 from torch_openreg.openreg.devices import current_device, device_count
 
@@ -158,3 +165,28 @@ def seed_all() -> None:
 def initial_seed() -> int:
     """Return the seed of the current device's default generator. Initialises."""
     return default_generators[current_device()].initial_seed()
+
+
+@contextmanager
+def _fork_before_first_use() -> Iterator[None]:
+    """Fork the devices' random numbers without initialising them.
+
+    What the block seeds is forgotten at its end. Where it is the first to use a
+    device, the states of before are noted at that moment and come back.
+    """
+    waiting = _take_queue()
+    states: list[Tensor] = []
+
+    def begin() -> None:
+        for call in waiting:
+            call.function()
+        states.extend(get_rng_state_all())
+
+    _lazy_call(begin)
+    try:
+        yield
+    finally:
+        if states:
+            set_rng_state_all(states)
+        else:
+            _put_queue(waiting)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from process import run_script
 from torch import openreg
 
 
@@ -299,3 +300,73 @@ def test_fork_rng_of_no_device_is_an_index_error():
         torch.random.fork_rng(devices=[99], device_type="openreg"),
     ):
         pass
+
+
+# What programs that use the CPU alone print, and what they touch
+
+CPU_ALONE = """
+    import warnings
+    import torch
+    warnings.simplefilter("error")
+    torch.manual_seed(2)
+    expected = torch.rand(8)
+    torch.manual_seed(2)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        torch.rand(8)
+    assert torch.equal(torch.rand(8), expected)
+    assert not torch.openreg.is_initialized()
+"""
+
+
+def test_fork_rng_leaves_unused_devices_alone():
+    assert run_script(CPU_ALONE) == ""
+
+
+# The seed before, then what the block does, then the numbers after it.
+FORKED_BEFORE_USE = """
+    import torch
+    torch.manual_seed(2)
+    with torch.random.fork_rng():
+        {block}
+    torch.testing.assert_close(
+        torch.rand(8, device="openreg:1").cpu(),
+        torch.rand(8, generator=torch.Generator().manual_seed(2)))
+"""
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "pass",
+        "torch.manual_seed(1)",
+        "torch.openreg.manual_seed(1)",
+        "torch.rand(8, device='openreg:1')",
+        "torch.manual_seed(1); torch.rand(8, device='openreg:1')",
+        "torch.openreg.set_rng_state(torch.openreg.get_rng_state(0), 1)",
+        "torch.openreg.init(); torch.manual_seed(1)",
+        "with torch.random.fork_rng(): torch.manual_seed(1)",
+    ],
+)
+def test_fork_rng_brings_back_what_waited_for_the_first_use(block):
+    run_script(FORKED_BEFORE_USE.format(block=block))
+
+
+def test_fork_rng_brings_back_devices_that_were_not_seeded():
+    run_script("""
+        import torch
+        with torch.random.fork_rng():
+            inside = torch.rand(8, device="openreg")
+        assert torch.equal(torch.rand(8, device="openreg"), inside)
+    """)
+
+
+def test_fork_rng_of_used_devices_warns():
+    run_script("""
+        import warnings
+        import torch
+        torch.openreg.init()
+        with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng():
+            pass
+        assert "2 available devices" in str(caught[0].message)
+    """)

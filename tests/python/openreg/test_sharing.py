@@ -1,7 +1,9 @@
 """Tensors that are pickled, copied or shared, and the storages behind them."""
 
 import copy
+import functools
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import torch
@@ -103,10 +105,89 @@ def test_host_memory_is_shared_when_it_is_asked_for():
     assert not torch.ones(2).pin_memory().is_shared()
 
 
-def test_a_device_tensor_cannot_be_sent_to_another_process():
-    queue = multiprocessing.get_context("spawn").SimpleQueue()
-    with pytest.raises(RuntimeError, match="only available on CPU"):
-        queue.put(make())
+# Sending: refused where it is sent
+
+
+class Holder:
+    """Something with a tensor inside."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def use(self) -> torch.Tensor:
+        """Return it."""
+        return self.tensor
+
+
+def make_recursive() -> list[object]:
+    values: list[object] = [make("cpu")]
+    values.append(values)
+    values.append(make())
+    return values
+
+
+SENT = {
+    "a tensor": make,
+    "a parameter": lambda: nn.Parameter(make()),
+    "an empty tensor": lambda: torch.empty(0, device="openreg"),
+    "a sparse tensor": lambda: make().to_sparse(),
+    "a storage": lambda: make().untyped_storage(),
+    "a batch": lambda: (0, {"x": [make("cpu"), make()]}),
+    "a model": lambda: nn.Linear(2, 2, device="openreg"),
+    "an object": lambda: Holder(make()),
+    "a method": lambda: Holder(make()).use,
+    "a partial function": lambda: functools.partial(print, make()),
+    "a list in itself": make_recursive,
+}
+REFUSED = r"Cannot send a tensor on openreg:\d to another process.*Send tensor.cpu\(\)"
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue", "SimpleQueue"])
+@pytest.mark.parametrize("name", SENT)
+def test_a_queue_refuses_device_tensors_at_the_put(kind, name):
+    queue = getattr(multiprocessing.get_context("spawn"), kind)()
+    with pytest.raises(RuntimeError, match=REFUSED):
+        queue.put(SENT[name]())
+    # The queue goes on, and nothing has come before.
+    queue.put((1, "two", None, make("cpu"), Holder(make("cpu"))))
+    one, two, none, tensor, holder = queue.get()
+    assert (one, two, none) == (1, "two", None)
+    assert tensor.tolist() == holder.use().tolist() == VALUES
+
+
+def test_a_bounded_queue_has_room_for_what_it_did_not_take():
+    queue = multiprocessing.get_context("spawn").Queue(maxsize=1)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=REFUSED):
+            queue.put(make(), timeout=10)
+    queue.put(make("cpu"), timeout=10)
+    assert queue.get().tolist() == VALUES
+
+
+def test_a_connection_refuses_device_tensors():
+    here, there = multiprocessing.Pipe()
+    with pytest.raises(RuntimeError, match=REFUSED):
+        here.send(make())
+    here.send(make("cpu"))
+    assert there.recv().tolist() == VALUES
+
+
+def test_a_process_is_not_started_with_device_tensors():
+    process = multiprocessing.get_context("spawn").Process(target=print, args=(make(),))
+    with pytest.raises(RuntimeError, match=REFUSED):
+        process.start()
+
+
+def test_pools_report_device_tensors_to_who_waits():
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(1) as pool:
+        with pytest.raises(RuntimeError, match=REFUSED):
+            pool.apply(abs, (make(),))
+        assert pool.apply(abs, (-1,)) == 1
+    with ProcessPoolExecutor(1, mp_context=spawn) as executor:
+        with pytest.raises(RuntimeError, match=REFUSED):
+            executor.submit(abs, make()).result(timeout=60)
+        assert executor.submit(abs, -1).result(timeout=60) == 1
 
 
 # Storages

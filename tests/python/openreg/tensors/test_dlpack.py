@@ -156,6 +156,34 @@ def test_a_capsule_of_the_hosts_memory_is_not_the_devices():
         from_dlpack(renamed(torch.ones(3), KIND, 0))
 
 
+def test_a_capsule_of_the_devices_memory_is_not_the_hosts():
+    x = torch.ones(3, device=DEVICE)
+    with pytest.raises(BufferError, match="names cpu, and its memory is on openreg:0"):
+        from_dlpack(renamed(x, 1, 0))
+    assert (x + 1).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("make", [lambda: torch.ones(3), lambda: numbers(3).to(DEVICE)])
+@pytest.mark.parametrize("kind", [2, 4, 8, 10, 14, 17])
+def test_a_kind_of_device_that_the_machine_has_not_is_refused(kind: int, make):
+    """PyTorch knows their names, and raises what it likes, or crashes."""
+    x = make()
+    with pytest.raises(BufferError, match=rf"a device of kind {kind} \(kDL\w+\)"):
+        from_dlpack(renamed(x, kind, 0))
+    with pytest.raises(BufferError, match=rf"a device of kind {kind} \(kDL\w+\)"):
+        torch.from_dlpack(renamed(x, kind, 0))
+    assert (x + 1).shape == (3,)
+
+
+def test_what_is_no_capsule_is_refused():
+    capsule = to_dlpack(torch.ones(3))
+    from_dlpack(capsule)
+    with pytest.raises(RuntimeError, match="consume"):
+        from_dlpack(capsule)
+    with pytest.raises((RuntimeError, TypeError)):
+        from_dlpack(object())
+
+
 def test_an_unknown_kind_of_device_is_refused():
     x = torch.ones(3, device=DEVICE)
     with pytest.raises(BufferError, match="Unsupported device_type: 99"):

@@ -1,10 +1,19 @@
 """Files of safetensors: saved from the device, loaded straight to it."""
 
+import numpy as np
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 
-from torch_openreg.integrations.safetensors import load_file, safe_open
+from torch_openreg.integrations.safetensors import (
+    install,
+    load_file,
+    safe_open,
+    uninstall,
+)
+
+ORIGINAL = safetensors.safe_open
 
 DTYPES = [
     torch.float32,
@@ -101,3 +110,78 @@ def test_a_missing_file_a_bad_file_and_a_missing_name_are_errors(path, tmp_path)
         file.get_tensor("nobody")
     with pytest.raises(ValueError, match="framework must be 'pt'"):
         safe_open(path, framework="np")
+
+
+def test_all_tensors_come_at_once_and_in_the_order_of_the_file(path, tensors):
+    with safe_open(path, device="openreg", backend="pread") as file:
+        assert file.get_tensors().keys() == tensors.keys()
+        with ORIGINAL(path, framework="pt") as original:
+            assert file.offset_keys() == original.offset_keys()
+
+
+# In the library's own place
+
+
+@pytest.fixture
+def installed():
+    install()
+    yield
+    uninstall()
+
+
+@pytest.mark.usefixtures("installed")
+def test_installed_it_loads_for_those_who_call_the_library(path, tensors):
+    loaded = safetensors.torch.load_file(path, device="openreg:1")
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in loaded.items():
+        assert tensor.device == torch.device("openreg:1")
+        assert tensor.tolist() == tensors[name].tolist()
+    with safetensors.safe_open(path, "pt", torch.device("openreg")) as file:
+        assert file.get_tensor("scalar").device.type == "openreg"
+    assert load_file(path, "openreg")["scalar"].item() == 2.5
+
+
+@pytest.mark.usefixtures("installed")
+def test_installed_it_leaves_other_calls_to_the_library(path, tensors):
+    with safetensors.safe_open(path, framework="pt", backend="pread") as file:
+        assert isinstance(file, ORIGINAL)
+        assert file.get_tensor("scalar").device.type == "cpu"
+    with safetensors.safe_open(path, framework="np", device="cpu") as file:
+        assert isinstance(file.get_tensor("scalar"), np.ndarray)
+    with pytest.raises(safetensors.SafetensorError, match="toaster"):
+        safetensors.torch.load_file(path, device="toaster")
+    with pytest.raises(TypeError):
+        safetensors.safe_open(path)
+
+
+def test_installing_twice_is_installing_once_and_can_be_undone(path):
+    uninstall()
+    assert safetensors.safe_open is ORIGINAL
+    install()
+    install()
+    assert safetensors.torch.load_file(path, "openreg")["scalar"].item() == 2.5
+    uninstall()
+    assert safetensors.safe_open is ORIGINAL
+    assert safetensors.torch.safe_open is ORIGINAL
+    with pytest.raises(safetensors.SafetensorError, match="openreg"):
+        safetensors.torch.load_file(path, device="openreg:0")
+
+
+def test_what_others_have_put_there_since_stays():
+    install()
+    other = object()
+    try:
+        safetensors.safe_open = other
+        uninstall()
+        assert safetensors.safe_open is other
+        assert safetensors.torch.safe_open is ORIGINAL
+    finally:
+        safetensors.safe_open = ORIGINAL
+
+
+def test_the_shim_may_take_the_librarys_name_by_hand(path, monkeypatch):
+    """It binds the original once, and so does not call itself."""
+    monkeypatch.setattr(safetensors, "safe_open", safe_open)
+    monkeypatch.setattr(safetensors.torch, "safe_open", safe_open)
+    loaded = safetensors.torch.load_file(path, device="openreg")
+    assert loaded["scalar"].item() == 2.5

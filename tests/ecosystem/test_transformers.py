@@ -5,6 +5,8 @@ import torch
 from accelerate.state import AcceleratorState
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
+from torch_openreg.integrations.transformers import MemoryMetrics
+
 VOCABULARY = 50
 LENGTH = 16
 
@@ -123,3 +125,23 @@ def test_the_library_refuses_mixed_precision(tmp_path, on_openreg, option, messa
     """It has lists of devices for that; docs/ecosystem.md says so while it is true."""
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, **{option: True})
+
+
+def test_the_librarys_memory_metrics_leave_the_device_out(tmp_path, on_openreg):
+    """As long as they do, MemoryMetrics has a reason."""
+    metrics = trainer(tmp_path, skip_memory_metrics=False).train().metrics
+    assert "train_mem_cpu_alloc_delta" in metrics
+    assert not [name for name in metrics if "gpu" in name]
+
+
+def test_a_callback_adds_the_devices_memory_to_the_metrics(tmp_path, on_openreg):
+    ours = trainer(tmp_path)
+    ours.add_callback(MemoryMetrics())
+    before = torch.openreg.memory_allocated()
+    metrics = ours.train().metrics
+    # Adam has two moments for each parameter; the gradients are gone.
+    parameters = sum(p.numel() * p.element_size() for p in ours.model.parameters())
+    grown = metrics["train_mem_gpu_alloc_delta"]
+    assert grown >= 2 * parameters
+    assert torch.openreg.memory_allocated() - before == pytest.approx(grown, rel=0.05)
+    assert metrics["train_mem_gpu_peaked_delta"] >= parameters

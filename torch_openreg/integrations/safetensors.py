@@ -3,6 +3,10 @@
 The library has a closed list of devices in its native part. These functions have the
 names and arguments of its own. Each tensor is mapped from the file and copied to the
 device by itself, so the host never holds the whole of it.
+
+``install()`` is for libraries that call safetensors themselves: it puts a ``safe_open``
+in the library's place that knows this device, and leaves all other calls to the
+library's own. ``uninstall()`` undoes that.
 """
 
 from __future__ import annotations
@@ -13,9 +17,18 @@ from types import TracebackType
 from typing import Any
 
 import safetensors
+import safetensors.torch
 import torch
 
-__all__ = ["load_file", "safe_open"]
+__all__ = ["install", "load_file", "safe_open", "uninstall"]
+
+# The library's own. install() puts another under its name, so nothing here may look
+# the name up again.
+_ORIGINAL: Any = safetensors.safe_open
+# Where the library keeps it: for programs, and for its own load_file.
+_HOLDERS: tuple[Any, ...] = (safetensors, safetensors.torch)
+
+_FRAMEWORKS = ("pt", "torch", "pytorch")
 
 
 class safe_open:  # noqa: N801 (the name is safetensors')
@@ -30,13 +43,17 @@ class safe_open:  # noqa: N801 (the name is safetensors')
         filename: str | os.PathLike[str],
         framework: str = "pt",
         device: torch.device | str | int = "cpu",
+        **options: Any,
     ) -> None:
-        """Open the file; its tensors are read when they are asked for."""
-        if framework not in ("pt", "torch", "pytorch"):
+        """Open the file; its tensors are read when they are asked for.
+
+        The library's own ``safe_open`` gets the ``options``, such as ``backend``.
+        """
+        if framework not in _FRAMEWORKS:
             raise ValueError(f"framework must be 'pt', got {framework!r}")
         self._device = torch.device(device)
         torch.empty(0, device=self._device)  # a device that does not exist raises
-        self._file: Any = safetensors.safe_open(filename, framework="pt", device="cpu")
+        self._file: Any = _ORIGINAL(filename, framework="pt", device="cpu", **options)
 
     def __enter__(self) -> safe_open:
         """Return the open file."""
@@ -56,6 +73,10 @@ class safe_open:  # noqa: N801 (the name is safetensors')
         """Return the names of the tensors."""
         return list(self._file.keys())
 
+    def offset_keys(self) -> list[str]:
+        """Return the names of the tensors, in their order in the file."""
+        return list(self._file.offset_keys())
+
     def metadata(self) -> dict[str, str] | None:
         """Return the texts that were saved with the tensors."""
         metadata: dict[str, str] | None = self._file.metadata()
@@ -65,6 +86,10 @@ class safe_open:  # noqa: N801 (the name is safetensors')
         """Return a tensor, on the device."""
         tensor: torch.Tensor = self._file.get_tensor(name)
         return tensor.to(self._device)
+
+    def get_tensors(self) -> dict[str, torch.Tensor]:
+        """Return all tensors by name, on the device."""
+        return {name: self.get_tensor(name) for name in self.keys()}
 
     def get_slice(self, name: str) -> _Slice:
         """Return a tensor to be indexed: only what is asked for is read."""
@@ -93,8 +118,51 @@ class _Slice:
 
 
 def load_file(
-    filename: str | os.PathLike[str], device: torch.device | str | int = "cpu"
+    filename: str | os.PathLike[str],
+    device: torch.device | str | int = "cpu",
+    **options: Any,
 ) -> dict[str, torch.Tensor]:
     """Return all tensors of a file, on ``device``; ``safetensors.torch.load_file``."""
-    with safe_open(filename, device=device) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    with safe_open(filename, device=device, **options) as file:
+        return file.get_tensors()
+
+
+class _InstalledSafeOpen:
+    """What ``safetensors.safe_open`` is after install().
+
+    A class, as the library's own is, whose instances are either the library's or, for
+    tensors on this device, ours.
+    """
+
+    def __new__(
+        cls,
+        filename: str | os.PathLike[str],
+        framework: str,
+        device: torch.device | str | int = "cpu",
+        **options: Any,
+    ) -> Any:
+        is_ours = framework in _FRAMEWORKS and str(device).split(":")[0] == "openreg"
+        return (safe_open if is_ours else _ORIGINAL)(
+            filename, framework, device, **options
+        )
+
+
+def install() -> None:
+    """Let ``safetensors.safe_open`` and ``safetensors.torch.load_file`` know openreg.
+
+    Calls that name another device or framework go to the library's own ``safe_open``,
+    as before. A library that has imported that name before keeps what it has: install
+    first. Calling it again changes nothing.
+    """
+    for holder in _HOLDERS:
+        holder.safe_open = _InstalledSafeOpen
+
+
+def uninstall() -> None:
+    """Undo install(); without one, do nothing.
+
+    What another package has put there since stays.
+    """
+    for holder in _HOLDERS:
+        if holder.safe_open is _InstalledSafeOpen:
+            holder.safe_open = _ORIGINAL

@@ -112,17 +112,17 @@ def begin(driver: str, threads: int) -> None:
         raise RuntimeError(f"the process has the driver {actual}, not {driver}")
 
 
-def new_process(findings: Findings) -> ProcessPoolExecutor:
-    """Return a process that measures what is to be found.
+def new_process(driver: str, threads: int) -> ProcessPoolExecutor:
+    """Return a process that measures that driver with that many threads.
 
     It takes its driver from the environment: of this process, which has no device.
     """
-    os.environ["OPENREG_DRIVER"] = findings.driver
+    os.environ["OPENREG_DRIVER"] = driver
     return ProcessPoolExecutor(
         max_workers=1,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=begin,
-        initargs=(findings.driver, findings.threads),
+        initargs=(driver, threads),
     )
 
 
@@ -137,7 +137,7 @@ def measure(
     What fails becomes one of the failures, and the others go on: in a new process,
     if the old one is gone.
     """
-    process = new_process(findings)
+    process = new_process(findings.driver, findings.threads)
     try:
         for job in jobs:
             announce(job.title)
@@ -146,7 +146,7 @@ def measure(
                 job.results[job.argument] = done.result()
             except BrokenProcessPool:
                 findings.failures[job.title] = "the process died"
-                process = new_process(findings)
+                process = new_process(findings.driver, findings.threads)
             except Exception as error:
                 findings.failures[job.title] = f"{type(error).__name__}: {error}"
     finally:

@@ -20,13 +20,12 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import torch
 from cases import CASES, DRIVERS, ISOLATED, Case
-from measuring import NAMES, Findings, Options, jobs_for, measure
+from measuring import NAMES, Findings, Job, Options, jobs_for, measure
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from table import duration, make_console, print_table, print_verdict, verdict
 from timing import Comparison
@@ -35,10 +34,9 @@ REPETITIONS = 31
 QUICK_REPETITIONS = 7
 
 
-def with_progress(findings: Findings, names: Collection[str], options: Options) -> None:
+def with_progress(findings: Findings, jobs: list[Job], options: Options) -> None:
     """Measure, with a bar on a terminal and a line for each case in a log."""
     console = make_console()
-    jobs = jobs_for(names, findings)
     where = f"{findings.driver}, {thread_count(findings)}"
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
@@ -187,7 +185,8 @@ def main() -> int:
         for threads in sorted({1, torch.get_num_threads()})
     ]
     for findings in everything:
-        with_progress(findings, arguments.only or NAMES, options)
+        jobs = jobs_for(arguments.only or NAMES, findings)
+        with_progress(findings, jobs, options)
         print_cases(findings)
         print_growth(findings)
         for title, failure in findings.failures.items():

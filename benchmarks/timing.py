@@ -73,19 +73,21 @@ def in_turns(
     return result
 
 
-def calibrate(sampler: Sampler) -> int:
-    """Return how often to run it so that a sample takes about `SAMPLE`."""
+def calibrate(sampler: Sampler, sample: float) -> int:
+    """Return how often to run it so that a sample takes about `sample` ns."""
     count = FEWEST
     sampler(count)  # the first run is slower than the others
     while count < MOST:
         each = sampler(count)
-        if each * count >= SAMPLE / 4:
-            return min(max(FEWEST, round(SAMPLE / each)), MOST)
+        if each * count >= sample / 4:
+            return min(max(FEWEST, round(sample / each)), MOST)
         count = min(4 * count, MOST)
     return count
 
 
-def compare(repetitions: int, ours: Sampler, other: Sampler) -> Comparison:
+def compare(
+    repetitions: int, ours: Sampler, other: Sampler, sample: float = SAMPLE
+) -> Comparison:
     """Measure both in turns; a sample of either has as many runs."""
-    count = calibrate(other)
+    count = calibrate(other, sample)
     return in_turns(repetitions, lambda: ours(count), lambda: other(count))

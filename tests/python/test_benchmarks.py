@@ -1,4 +1,4 @@
-"""The report of the operators: what it promises, and that it measures both drivers."""
+"""The reports of the operators: what they promise, and what they measure."""
 
 import json
 import os
@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from cases import CASES, DRIVERS, Target
+from sweep import CALLS, FAMILIES
 from timing import Comparison
 
-REPORT = Path(__file__).parents[2] / "benchmarks" / "operators_report.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+REPORT = BENCHMARKS / "operators_report.py"
+SWEEP = BENCHMARKS / "sweep_report.py"
 
 
 @pytest.mark.parametrize(
@@ -50,3 +54,50 @@ def test_the_report_measures_each_driver_with_its_targets(tmp_path):
             target.nanoseconds is not None and measured["openreg"] <= target.nanoseconds
         )
         assert measured["ok"] == good
+
+
+def results_of(call, device):
+    """Return what a call gives, twice, and the inputs that a call may have changed."""
+    scope = call.inputs(torch.device(device))
+    run = call.bind(scope)
+    torch.manual_seed(0)
+    results = [run(), run()]  # the second is of a known kind
+    return copied([*results, scope["x"], scope["s"], scope["host"]])
+
+
+def copied(value):
+    """Return copies of the tensors, on the CPU, and tuples of every kind as tuples."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu().clone()
+    if isinstance(value, (tuple, list)):
+        return tuple(copied(each) for each in value)
+    return value
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_a_call_of_the_sweep_gives_what_the_cpu_gives(call):
+    """With one thread: several sum in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found, expected = results_of(call, "openreg:0"), results_of(call, "cpu")
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_the_sweep_has_no_call_twice():
+    assert len({call.name for call in CALLS}) == len(CALLS)
+    assert all(FAMILIES.values())
+
+
+def test_the_report_of_the_sweep_prints_the_slowest(tmp_path):
+    found = tmp_path / "found.json"
+    command = [sys.executable, SWEEP, "--quick", "--match", "x.exp()", "--json", found]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 0
+    assert "The slowest of 2 calls, 1 thread\n" in done.stdout
+    report = json.loads(found.read_text(encoding="utf-8"))
+    assert set(report) == set(DRIVERS)
+    for calls in report.values():
+        assert set(calls) == {"x.exp(), small", "x.exp(), medium"}

@@ -26,7 +26,12 @@ _ONCE = (
 # Each of their tests runs on one of the drivers.
 _LONG = (
     "coverage/test_sample.py",
+    "openreg/engine/test_new_kinds.py",
     "openreg/real_models/test_real_models.py",
+    "test_benchmarks.py",
+    "test_custom_op_example.py",
+    "test_docs.py",
+    "test_pytest_plugin.py",
 )
 
 

@@ -136,7 +136,7 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},
                      number);
-  largest_ = std::max(largest_, tensor.nbytes());
+  note_bytes(tensor.nbytes());
   return true;
 }
 
@@ -153,9 +153,12 @@ bool Encoder::add_list(c10::IValue& value, size_t index) {
   if (value.isTensorList()) {
     const c10::List<at::Tensor> list = value.toTensorList();
     writer_.begin_list(record::Tag::kTensorList, list.size());
+    size_t bytes = 0;
     for (const at::Tensor& tensor : list) {
       if (!add_tensor(tensor, info_.written[index])) return false;
+      if (tensor.defined()) bytes += tensor.nbytes();
     }
+    note_bytes(bytes);
     return true;
   }
   if (value.isOptionalTensorList()) {

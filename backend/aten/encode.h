@@ -52,9 +52,10 @@ class Encoder {
   bool has_composites() const { return has_composites_; }
   // Whether an argument is a tensor of the device.
   bool has_tensors() const { return !tensors_.empty(); }
-  // The bytes of the largest tensor.
-  size_t largest_tensor() const { return largest_; }
-  void note_tensor(size_t bytes) { largest_ = std::max(largest_, bytes); }
+  // The bytes of the largest argument or output. A list of tensors is one
+  // argument: the operator works on all of them.
+  size_t largest_bytes() const { return largest_; }
+  void note_bytes(size_t bytes) { largest_ = std::max(largest_, bytes); }
   // How long the operator takes.
   Length length() const { return length_of(largest_, info_.is_heavy); }
 

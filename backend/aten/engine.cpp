@@ -123,7 +123,7 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         torch::jit::Stack* stack, uint16_t flags = 0) {
   Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
-    encoder.note_tensor(shape.bytes);
+    encoder.note_bytes(shape.bytes);
   }
   launch_record(info, encoder, settings, flags);
   give_results(info, metadata, outputs, stack);
@@ -160,7 +160,7 @@ Metadata find_signature(const OperatorInfo& info, Encoder& encoder,
 // dtypes of empty tensors no more than they need.
 bool is_telling(Encoder& encoder, const record::CallMetadata& metadata) {
   if (!encoder.has_tensors()) return true;
-  return encoder.largest_tensor() > 0 &&
+  return encoder.largest_bytes() > 0 &&
          std::ranges::none_of(metadata.outputs, [](const auto& shape) {
            return shape.bytes == 0;
          });
@@ -330,7 +330,7 @@ bool becomes_idle(const OpenRegStream& stream) {
 // well: it takes long, and what is before it is done.
 bool is_run_first(const OperatorInfo& info, const Encoder& encoder) {
   constexpr size_t kLargeBytes = size_t{256} << 10;
-  return (info.is_heavy || encoder.largest_tensor() >= kLargeBytes) &&
+  return (info.is_heavy || encoder.largest_bytes() >= kLargeBytes) &&
          becomes_idle(getCurrentOpenRegStream(encoder.device()));
 }
 
@@ -451,7 +451,7 @@ at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
   const record::OutputShape& shape = metadata->outputs.front();
   at::Tensor output = make_output(shape, encoder.device());
   add_output(shape, output, encoder.writer());
-  encoder.note_tensor(shape.bytes);
+  encoder.note_bytes(shape.bytes);
   launch_record(info, encoder, settings);
   return output;
 }

@@ -32,4 +32,20 @@ inline void spin_pause() {
 #endif
 }
 
+// Looks at a condition again and again, for about `limit`. Returns whether it
+// became true. By the clock: how long a pause takes differs from processor to
+// processor.
+template <typename Condition>
+bool spin_until(Condition condition, std::chrono::nanoseconds limit) {
+  constexpr int kLooksPerClock = 16;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  do {
+    for (int i = 0; i < kLooksPerClock; ++i) {
+      if (condition()) return true;
+      spin_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 }  // namespace openreg

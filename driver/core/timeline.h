@@ -40,9 +40,13 @@ class Timeline {
 
  private:
   bool spin(uint64_t target, WaitStyle style) const;
+  // Asks to be woken when the number is `target`.
+  void announce(uint64_t target) const;
+
+  static constexpr uint64_t kNobody = UINT64_MAX;
 
   std::atomic<uint64_t> value_{0};
-  mutable std::atomic<uint32_t> waiters_{0};
+  mutable std::atomic<uint64_t> nearest_{kNobody};  // target of a waiter
   std::atomic<uint32_t> turn_{0};  // the word to sleep on; changes when waking
 };
 

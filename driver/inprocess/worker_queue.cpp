@@ -22,8 +22,8 @@ namespace {
 // A stream that holds more than this makes its producers wait.
 constexpr size_t kMostPendingBytes = size_t{16} << 20;
 
-// How long a worker looks for new commands before it sleeps: about 50 us.
-constexpr int kIdleSpins = 1000;
+// How long a worker looks for new commands before it sleeps.
+constexpr std::chrono::microseconds kIdleSpin{50};
 
 }  // namespace
 
@@ -231,10 +231,7 @@ bool WorkerQueue::is_wanted() const {
 
 // See Note [Sleeping without missing the wake-up].
 void WorkerQueue::sleep() {
-  for (int i = 0; i < kIdleSpins; ++i) {
-    if (is_wanted()) return;
-    spin_pause();
-  }
+  if (spin_until([this] { return is_wanted(); }, kIdleSpin)) return;
   asleep_.store(kNotAwake, std::memory_order_seq_cst);
   while (asleep_.load(std::memory_order_seq_cst) == kNotAwake && !is_wanted()) {
     futex_wait(asleep_, kNotAwake);

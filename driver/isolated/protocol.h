@@ -175,7 +175,7 @@ struct alignas(64) FenceSlot {
   Timeline host_requested;  // host functions that the queue has come to
   Timeline host_done;       // that have run
 };
-static_assert(sizeof(FenceSlot) == 64);
+static_assert(sizeof(FenceSlot) == 128);
 inline constexpr uint32_t kFenceSlots = 1u << 16;
 inline constexpr size_t kFencesBytes = kFenceSlots * sizeof(FenceSlot);
 

@@ -1,6 +1,7 @@
 // Streams as objects: creation, attributes, bad handles, query, synchronize and
 // destruction. How streams order each other is in stream_order_test.cpp.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/background.h"
 #include "support/support.h"
 #include "support/work.h"
 
@@ -272,6 +274,34 @@ TEST_F(StreamTest, SynchronizeReturnsAfterTheWork) {
   EXPECT_TRUE(opened);
   EXPECT_TRUE(mark.is_set());
   opener.join();
+}
+
+// How often the calling thread has gone to sleep.
+long sleeps_so_far() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST_F(StreamTest, SynchronizeSleepsUntilTheLastCommandAndNotUntilTheNext) {
+  constexpr int kCommands = 200;
+  Stream stream;
+  Gate gate;
+  gate.hold(stream);
+  gate.await();
+  for (int i = 0; i < kCommands; ++i) {
+    OR_EXPECT_OK(launch(builtin("busy"), orTestingBusyArgs{100'000}, stream));
+  }
+  long sleeps = 0;
+  Background waiter([&] {
+    const long before = sleeps_so_far();
+    OR_EXPECT_OK(orStreamSynchronize(stream));
+    sleeps = sleeps_so_far() - before;
+  });
+  waiter.settle();
+  gate.open();
+  waiter.join();
+  EXPECT_LT(sleeps, kCommands / 4);
 }
 
 TEST_F(StreamTest, ManyThreadsSynchronizeOneStream) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "backend/executor/decode.h"
 #include "backend/record/metadata_cache.h"
@@ -17,7 +18,11 @@ constexpr unsigned kKeptBits = 7;  // of the hash of a call
 constexpr size_t kKept = size_t{1} << kKeptBits;
 constexpr size_t kMaxWords = 512;  // of arguments
 
-using Kept = std::array<std::unique_ptr<PreparedCall>, kKept>;
+struct Slot {
+  std::unique_ptr<PreparedCall> call;
+  uint64_t seen = 0;  // the hash of a call that was not kept
+};
+using Kept = std::array<Slot, kKept>;
 
 Kept& kept() {
   static thread_local Kept calls;
@@ -34,11 +39,12 @@ bool is_simple(const c10::IValue& argument) {
          argument.isDevice() || argument.isList();
 }
 
-std::unique_ptr<PreparedCall>& slot_of(const record::Reader& reader) {
-  const uint64_t hash = record::MetadataCache::hash_of(
-      reader.header().operator_id, 0, reader.argument_words());
-  return kept()[hash >> (64 - kKeptBits)];
+uint64_t hash_of(const record::Reader& reader) {
+  return record::MetadataCache::hash_of(reader.header().operator_id, 0,
+                                        reader.argument_words());
 }
+
+Slot& slot_of(uint64_t hash) { return kept()[hash >> (64 - kKeptBits)]; }
 
 // Elements from the first to the last one. What the decoder has accepted does
 // not overflow.
@@ -55,7 +61,7 @@ uint64_t extent_of(const record::TensorView& view) {
 
 PreparedCall* PreparedCall::find(const record::Reader& reader) {
   if (!is_small(reader)) return nullptr;
-  PreparedCall* const call = slot_of(reader).get();
+  PreparedCall* const call = slot_of(hash_of(reader)).call.get();
   const bool fits =
       call != nullptr && call->operator_id_ == reader.header().operator_id &&
       call->flags_ == reader.header().flags && call->has_tables_of(reader) &&
@@ -68,9 +74,12 @@ void PreparedCall::keep(const record::Reader& reader,
                         const torch::jit::Stack& arguments,
                         const DirectCall* direct) {
   if (!is_small(reader) || !std::ranges::all_of(arguments, is_simple)) return;
+  const uint64_t hash = hash_of(reader);
+  Slot& slot = slot_of(hash);
+  if (std::exchange(slot.seen, hash) != hash) return;
   auto call = std::make_unique<PreparedCall>();
   call->direct_ = direct;
-  if (call->prepare(reader, arguments)) slot_of(reader) = std::move(call);
+  if (call->prepare(reader, arguments)) slot.call = std::move(call);
 }
 
 bool PreparedCall::prepare(const record::Reader& reader,
@@ -302,9 +311,9 @@ bool PreparedCall::is_shared() const {
 
 void PreparedCall::release() {
   if (C10_LIKELY(!is_shared() && has_output_as_expected())) return;
-  for (auto& slot : kept()) {
-    if (slot.get() == this) {
-      slot.reset();
+  for (Slot& slot : kept()) {
+    if (slot.call.get() == this) {
+      slot.call.reset();
       return;
     }
   }

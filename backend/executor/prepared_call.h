@@ -18,12 +18,13 @@ namespace torch_openreg {
 // Note [Prepared calls]
 // Small operators come again and again with arguments of the same kind, and to
 // make tensors for them costs as much as to run them. So a thread keeps the
-// tensors of the calls that it ran last. A call whose arguments are the same
-// words (sizes, strides, dtypes, flags, integers; not addresses, offsets and
-// values) gets the same tensors, bound to its own storages. A kernel that keeps
-// one of them has it for itself: the call is forgotten. Where the operator has
-// an out= kernel, the output is kept as well (see DirectCall), and neither a
-// tensor nor a stack is made.
+// tensors of the calls that it ran last, once it has seen one twice: what comes
+// only once would cost more and drive out what comes again. A call whose
+// arguments are the same words (sizes, strides, dtypes, flags, integers; not
+// addresses, offsets and values) gets the same tensors, bound to its own
+// storages. A kernel that keeps one of them has it for itself: the call is
+// forgotten. Where the operator has an out= kernel, the output is kept as well
+// (see DirectCall), and neither a tensor nor a stack is made.
 
 // The arguments of one such call. A thread's own.
 class PreparedCall {
@@ -33,8 +34,8 @@ class PreparedCall {
 
   // Keeps the arguments, as they were decoded from the record and before a
   // kernel has had them, for the next call; not if they are of a kind that
-  // can't be bound again. With `direct`, which outlives it, the next call goes
-  // that way.
+  // can't be bound again, or that comes for the first time. With `direct`,
+  // which outlives it, the next call goes that way.
   static void keep(const record::Reader& reader,
                    const torch::jit::Stack& arguments,
                    const DirectCall* direct);

@@ -60,16 +60,17 @@ attention(const at::Tensor& query, const at::Tensor& key,
           query, spread_heads(key, group_size(query, key)),
           spread_heads(value, group_size(query, value)), dropout_p, is_causal,
           attn_bias, scale);
-  const auto none = [&] { return at::empty({0}, query.options()); };
+  // Undefined: the lengths of packed sequences and the mask for debugging, as
+  // PyTorch's Meta kernel has it.
   return {output,
           logsumexp,
-          none(),
-          none(),
+          at::Tensor(),
+          at::Tensor(),
           query.size(-2),
           key.size(-2),
           at::empty({}, at::dtype(at::kLong)),
           at::empty({}, at::dtype(at::kLong)),
-          none()};
+          at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(

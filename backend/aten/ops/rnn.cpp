@@ -30,11 +30,37 @@ namespace {
 
 using LstmResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+// The answer of an operator that asks the processor. PyTorch has no function.
+bool ask_processor(const char* name) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name, "")
+      .typed<bool()>()
+      .call();
+}
+
+// Whether oneDNN has layers of this dtype for the processor.
+bool has_onednn_layer(at::ScalarType dtype) {
+  static const bool has_bfloat16 =
+      ask_processor("mkldnn::_is_mkldnn_bf16_supported");
+  static const bool has_half =
+      ask_processor("mkldnn::_is_mkldnn_fp16_supported");
+  switch (dtype) {
+    case at::kFloat:
+      return true;
+    case at::kBFloat16:
+      return has_bfloat16;
+    case at::kHalf:
+      return has_half && !c10::GradMode::is_enabled();
+    default:
+      return false;
+  }
+}
+
 // Whether the CPU would take oneDNN's layer.
 bool takes_onednn(const at::Tensor& input, at::TensorList hx) {
   const bool has_projection = hx.size() == 2 && hx[0].sizes() != hx[1].sizes();
   return at::globalContext().userEnabledMkldnn() && !has_projection &&
-         input.scalar_type() == at::kFloat && input.numel() != 0;
+         input.numel() != 0 && has_onednn_layer(input.scalar_type());
 }
 
 struct LstmOptions {

@@ -33,10 +33,10 @@ bool is_small(const record::Reader& reader) {
   return reader.argument_words().size() <= kMaxWords;
 }
 
-// Whether it may be used again: no text, no generator.
+// Whether it may be used again: no generator.
 bool is_simple(const c10::IValue& argument) {
   return argument.isTensor() || argument.isNone() || argument.isScalar() ||
-         argument.isDevice() || argument.isList();
+         argument.isDevice() || argument.isList() || argument.isString();
 }
 
 uint64_t hash_of(const record::Reader& reader) {
@@ -146,6 +146,7 @@ bool PreparedCall::prepare_argument(size_t index,
     case record::Tag::kBool:
     case record::Tag::kDevice:
     case record::Tag::kIntList:
+    case record::Tag::kString:
       return true;
     case record::Tag::kTensorList:
     case record::Tag::kOptionalTensorList:

@@ -32,7 +32,8 @@ enum class Length : uint8_t { kCheap, kShort, kLong };
 inline Length length_of(size_t bytes, bool is_heavy = false) {
   constexpr size_t kKib = 1024;
   if (bytes <= (is_heavy ? 8 : 64) * kKib) return Length::kCheap;
-  return bytes <= (is_heavy ? 64 : 1024) * kKib ? Length::kShort : Length::kLong;
+  return bytes <= (is_heavy ? 64 : 1024) * kKib ? Length::kShort
+                                                : Length::kLong;
 }
 
 // Launches a kernel on `stream` with `size` bytes of arguments. Loads the

@@ -136,6 +136,7 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},
                      number);
+  total_ += tensor.nbytes();
   note_bytes(tensor.nbytes());
   return true;
 }
@@ -153,12 +154,11 @@ bool Encoder::add_list(c10::IValue& value, size_t index) {
   if (value.isTensorList()) {
     const c10::List<at::Tensor> list = value.toTensorList();
     writer_.begin_list(record::Tag::kTensorList, list.size());
-    size_t bytes = 0;
+    const size_t before = total_;
     for (const at::Tensor& tensor : list) {
       if (!add_tensor(tensor, info_.written[index])) return false;
-      if (tensor.defined()) bytes += tensor.nbytes();
     }
-    note_bytes(bytes);
+    note_bytes(total_ - before);
     return true;
   }
   if (value.isOptionalTensorList()) {

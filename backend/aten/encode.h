@@ -109,6 +109,7 @@ class Encoder {
   const OperatorInfo& info_;
   c10::DeviceIndex device_ = -1;
   size_t largest_ = 0;
+  size_t total_ = 0;  // bytes of all tensors so far
   c10::SmallVector<const c10::TensorImpl*, 8> tensors_;
   bool has_composites_ = false;
 };

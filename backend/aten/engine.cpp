@@ -401,6 +401,19 @@ void run_new_kind(const OperatorInfo& info, Encoder& encoder,
   run_resized(info, *metadata, stack);
 }
 
+// A call without boxing whose kind is new. Returns the results.
+torch::jit::Stack run_boxed(const OperatorInfo& info, Encoder& encoder,
+                            c10::function_ref<void(torch::jit::Stack&)> box) {
+  torch::jit::Stack stack;
+  box(stack);
+  if (info.is_on(encoder.device())) {
+    run_new_kind(info, encoder, &stack);
+  } else {
+    cpu_fallback(info.op, &stack, FallbackReason::kNotOnDevice);
+  }
+  return stack;
+}
+
 }  // namespace
 
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack) {
@@ -439,14 +452,7 @@ at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
   const uint64_t settings = current_settings();
   const Metadata metadata = find_metadata(info, encoder, settings);
   if (C10_UNLIKELY(metadata == nullptr)) {
-    torch::jit::Stack stack;
-    box(stack);
-    if (info.is_on(encoder.device())) {
-      run_new_kind(info, encoder, &stack);
-    } else {
-      cpu_fallback(info.op, &stack, FallbackReason::kNotOnDevice);
-    }
-    return std::move(stack.back()).toTensor();
+    return std::move(run_boxed(info, encoder, box).back()).toTensor();
   }
   const record::OutputShape& shape = metadata->outputs.front();
   at::Tensor output = make_output(shape, encoder.device());
@@ -463,13 +469,7 @@ void run_encoded_in_place(const OperatorInfo& info, Encoder& encoder,
   if (C10_LIKELY(find_metadata(info, encoder, settings) != nullptr)) {
     return launch_record(info, encoder, settings);
   }
-  torch::jit::Stack stack;
-  box(stack);
-  if (info.is_on(encoder.device())) {
-    run_new_kind(info, encoder, &stack);
-  } else {
-    cpu_fallback(info.op, &stack, FallbackReason::kNotOnDevice);
-  }
+  run_boxed(info, encoder, box);
 }
 
 void launch_prepared(const OperatorInfo& info,

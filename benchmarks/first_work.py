@@ -8,7 +8,6 @@ not counted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -18,6 +17,7 @@ import torch
 from first_operators import OPERATORS, Inputs, clip_grad_norm
 from models import MODELS, TOKENS, Attention, Block, Gpt, adamw, cross_entropy
 from models import Training as ModelTraining
+from processor_time import Stopwatch, synchronize
 from timing import Comparison, in_turns
 from torch import Tensor
 from torch.nn import functional
@@ -31,28 +31,11 @@ LONGEST = 192
 GIB = 1 << 30
 
 
-def synchronize(device: torch.device) -> None:
-    """Wait until the device has done everything."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
-
-
-def processor_time(device: torch.device) -> int:
-    """Return the nanoseconds that processors have worked, when the device is idle."""
-    synchronize(device)
-    used = time.process_time_ns()
-    info = torch.openreg.process_info(0)  # type: ignore[attr-defined]
-    if info.driver == "isolated" and info.pid:
-        # As clock_getcpuclockid() would: the clock of another process.
-        used += time.clock_gettime_ns((~info.pid << 3) | 2)
-    return used
-
-
 def cost_of(actions: Callable[[], object], device: torch.device) -> float:
     """Return the processor time of `actions`, in nanoseconds."""
-    start = processor_time(device)
+    stopwatch = Stopwatch(device)
     actions()
-    return processor_time(device) - start
+    return stopwatch.stop()
 
 
 def begin(device: torch.device) -> None:

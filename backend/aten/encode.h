@@ -1,6 +1,7 @@
 // From an operator's arguments to a launch record.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
@@ -55,11 +56,25 @@ class Encoder {
   // The bytes of the largest argument or output. A list of tensors is one
   // argument: the operator works on all of them.
   size_t largest_bytes() const { return largest_; }
-  void note_bytes(size_t bytes) { largest_ = std::max(largest_, bytes); }
+  void note_output(size_t bytes) {
+    outputs_ += bytes;
+    note_bytes(bytes);
+  }
   // How long the operator takes.
-  Length length() const { return length_of(largest_, info_.is_heavy); }
+  Length length() const {
+    return length_of(largest_, info_.is_heavy && !is_with_vector());
+  }
 
  private:
+  void note_bytes(size_t bytes) { largest_ = std::max(largest_, bytes); }
+  // Whether so little comes out of a product that its factors are read about
+  // once, as by a token that is generated. With more threads, waking them takes
+  // as long as waking the device's.
+  bool is_with_vector() const {
+    constexpr size_t kVectorBytes = 4096;
+    return info_.is_product && outputs_ > 0 && outputs_ <= kVectorBytes &&
+           at::get_num_threads() == 1;
+  }
   bool find_device(std::span<const c10::IValue> arguments);
   bool find_device(const at::Tensor& tensor);
   bool is_on_device(const at::Tensor& tensor) { return find_device(tensor); }
@@ -109,7 +124,8 @@ class Encoder {
   const OperatorInfo& info_;
   c10::DeviceIndex device_ = -1;
   size_t largest_ = 0;
-  size_t total_ = 0;  // bytes of all tensors so far
+  size_t total_ = 0;    // bytes of all arguments so far
+  size_t outputs_ = 0;  // and of outputs
   c10::SmallVector<const c10::TensorImpl*, 8> tensors_;
   bool has_composites_ = false;
 };

@@ -123,7 +123,7 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
                         torch::jit::Stack* stack, uint16_t flags = 0) {
   Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
-    encoder.note_bytes(shape.bytes);
+    encoder.note_output(shape.bytes);
   }
   launch_record(info, encoder, settings, flags);
   give_results(info, metadata, outputs, stack);
@@ -252,7 +252,8 @@ Metadata ask_rule_or_meta(const OperatorInfo& info, Encoder& encoder,
                           std::span<const c10::IValue> arguments,
                           const record::CallMetadata& pattern) {
   if (info.rule != nullptr) {
-    return shapes::apply(info.rule, arguments, pattern);
+    Metadata said = shapes::apply(info.rule, arguments, pattern);
+    if (said != nullptr || !info.has_same_meta) return said;
   }
   Metadata metadata = ask_meta(info, arguments, encoder.device());
   if (metadata == nullptr || info.has_same_meta) return metadata;
@@ -457,7 +458,7 @@ at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
   const record::OutputShape& shape = metadata->outputs.front();
   at::Tensor output = make_output(shape, encoder.device());
   add_output(shape, output, encoder.writer());
-  encoder.note_bytes(shape.bytes);
+  encoder.note_output(shape.bytes);
   launch_record(info, encoder, settings);
   return output;
 }

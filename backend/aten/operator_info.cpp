@@ -60,6 +60,16 @@ constexpr std::array<std::string_view, 19> kHeavy = {
     "aten::_cdist_forward",
     "aten::_scaled_dot_product_flash_attention_for_cpu"};
 
+// Those of them that take as long as the products of matrices in them.
+constexpr std::array<std::string_view, 7> kProducts = {
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::addmv",
+    "aten::linear",
+    "aten::_scaled_dot_product_flash_attention_for_cpu"};
+
 // Operators that need arguments of sizes that follow from each other, or trust
 // them to be: small ones would not.
 constexpr std::array<std::string_view, 5> kSizedByEachOther = {
@@ -282,6 +292,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
   gives_floats = rule != nullptr && contains(kOfFloats, base);
   takes_optionals = takes_optional_tensors(schema);
   is_heavy = contains(kHeavy, base);
+  is_product = contains(kProducts, base);
   is_synchronous = is_synchronous || contains(kDataDependent, base) ||
                    ((op.hasTag(at::Tag::data_dependent_output) ||
                      op.hasTag(at::Tag::dynamic_output_shape)) &&

@@ -47,6 +47,7 @@ struct OperatorInfo {
   std::vector<size_t> enumerations;
   int generator = -1;            // which argument it is
   bool is_heavy = false;         // takes long even on few elements
+  bool is_product = false;       // of matrices
   bool is_synchronous = false;   // data decides the results' metadata
   bool may_refuse_data = false;  // zeros may be a bad argument of it
   bool takes_host_indices = false;

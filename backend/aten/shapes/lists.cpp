@@ -1,4 +1,6 @@
-// Operators on lists of tensors: foreach, and the fused optimizers.
+// Operators on lists of tensors: foreach, the fused optimizers, cat.
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 
 #include "backend/aten/shapes/rule.h"
@@ -90,6 +92,39 @@ bool unscale(const Call& call, Shapes& /*outputs*/) {
          call.tensor(2).numel() == 1;
 }
 
+// Whether `tensor` can be joined to `first`: only `dim` may differ.
+bool can_join(const at::Tensor& first, const at::Tensor& tensor, int64_t dim) {
+  if (!is_ordinary(tensor) || tensor.dim() != first.dim()) return false;
+  for (int64_t i = 0; i < first.dim(); ++i) {
+    if (i != dim && tensor.size(i) != first.size(i)) return false;
+  }
+  return true;
+}
+
+// (tensors, dim). The result is channels-last where all tensors are; then the
+// Meta kernel is asked.
+bool cat(const Call& call, Shapes& outputs) {
+  const Tensors tensors = call[0].toListRef();
+  if (tensors.empty()) return false;
+  const at::Tensor& first = tensors.front().toTensor();
+  if (first.dim() == 0) return false;
+  const int64_t dim = c10::maybe_wrap_dim(call.integer(1), first.dim());
+  int64_t length = 0;
+  bool is_contiguous = false;
+  for (const c10::IValue& value : tensors) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!can_join(first, tensor, dim)) return false;
+    length += tensor.size(dim);
+    is_contiguous |=
+        tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+  }
+  if (!is_contiguous) return false;
+  at::DimVector sizes(first.sizes());
+  sizes[static_cast<size_t>(dim)] = length;
+  outputs.push_back(contiguous(sizes));
+  return true;
+}
+
 constexpr NamedRule kRules[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", &unscale},
     {"_foreach_abs*", &foreach_alike},
@@ -138,6 +173,7 @@ constexpr NamedRule kRules[] = {
     {"_fused_adam_*", &fused_optimizer},
     {"_fused_adamw_*", &fused_optimizer},
     {"_fused_sgd_*", &fused_optimizer},
+    {"cat", &cat},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "backend/amp/autocast.h"
+#include "backend/library.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/DispatchKey.h>
@@ -87,11 +88,8 @@ Tensor refuse_binary_cross_entropy(const Tensor& /*input*/,
 }  // namespace
 
 void register_autocast() {
-  static auto& everything =
-      *new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-  everything.fallback(torch::CppFunction::makeFallthrough());
-  static auto& aten = *new torch::Library(torch::Library::IMPL, "aten", kKey,
-                                          __FILE__, __LINE__);
+  implement("_", kKey).fallback(torch::CppFunction::makeFallthrough());
+  torch::Library& aten = implement("aten", kKey);
   add_lower_precision(aten);
   add_fp32(aten);
   add_fp32_set_opt_dtype(aten);

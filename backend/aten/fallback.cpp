@@ -216,11 +216,11 @@ void global_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   cpu_fallback(op, stack, FallbackReason::kNotRegistered);
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+}  // namespace
+
+void register_fallback(torch::Library& m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&global_fallback>());
 }
-
-}  // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                   FallbackReason reason) {

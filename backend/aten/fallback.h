@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <torch/library.h>
 
 #include "backend/aten/fallback_log.h"
 
@@ -14,5 +15,8 @@ namespace torch_openreg {
 // mode it is an error, before anything is changed.
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack,
                   FallbackReason reason);
+
+// The same for every operator that has no kernel; `m` is for all namespaces.
+void register_fallback(torch::Library& m);
 
 }  // namespace torch_openreg

@@ -1,6 +1,7 @@
 // The front of the device allocator: which device and stream an allocation is
 // for, and which block a pointer is. What one device does is in memory/.
 #include "backend/runtime/device_allocator.h"
+#include "backend/runtime/registration.h"
 
 #include <pthread.h>
 
@@ -311,6 +312,9 @@ MemorySnapshot OpenRegDeviceAllocator::snapshot() {
   return result;
 }
 
-REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &OpenRegDeviceAllocator::get())
+void register_device_allocator() {
+  c10::SetAllocator(c10::DeviceType::PrivateUse1,
+                    &OpenRegDeviceAllocator::get());
+}
 
 }  // namespace torch_openreg

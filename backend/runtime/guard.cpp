@@ -1,4 +1,5 @@
 #include "backend/runtime/guard.h"
+#include "backend/runtime/registration.h"
 
 #include "backend/runtime/check.h"
 #include "backend/runtime/device_allocator.h"
@@ -29,10 +30,13 @@ c10::Device device_of(c10::DeviceIndex index) {
   return c10::Device(OpenRegGuardImpl::static_type, index);
 }
 
-const c10::impl::DeviceGuardImplRegistrar kRegistered(
-    OpenRegGuardImpl::static_type, new OpenRegGuardImpl);
-
 }  // namespace
+
+void register_guard() {
+  // Leaked: asked until the very end.
+  c10::impl::DeviceGuardImplRegistrar(OpenRegGuardImpl::static_type,
+                                      new OpenRegGuardImpl);
+}
 
 OpenRegGuardImpl::OpenRegGuardImpl(c10::DeviceType type) {
   TORCH_INTERNAL_ASSERT(type == static_type);

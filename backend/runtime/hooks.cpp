@@ -1,4 +1,5 @@
 #include "backend/runtime/hooks.h"
+#include "backend/runtime/registration.h"
 
 #include <c10/core/DeviceType.h>
 
@@ -14,17 +15,12 @@
 
 namespace torch_openreg {
 
-namespace {
-
-const bool kRegistered = [] {
+void register_hooks() {
   // C++ programs know the device by its name as well.
   c10::register_privateuse1_backend("openreg");
   // Leaked: asked until the very end.
   at::RegisterPrivateUse1HooksInterface(new OpenRegHooksInterface);
-  return true;
-}();
-
-}  // namespace
+}
 
 void OpenRegHooksInterface::init() const { device_count_ensure_non_zero(); }
 

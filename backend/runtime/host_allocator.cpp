@@ -1,4 +1,5 @@
 #include "backend/runtime/host_allocator.h"
+#include "backend/runtime/registration.h"
 
 #include "backend/runtime/check.h"
 #include "backend/runtime/event.h"
@@ -102,10 +103,11 @@ OpenRegHostAllocator& instance() {
 
 void delete_pinned(void* context) { instance().free(context); }
 
-const at::HostAllocatorRegistry<c10::DeviceType::PrivateUse1> kRegistered(
-    &instance());
-
 }  // namespace
+
+void register_host_allocator() {
+  at::setHostAllocator(c10::DeviceType::PrivateUse1, &instance());
+}
 
 at::HostAllocator* getOpenRegHostAllocator() { return &instance(); }
 

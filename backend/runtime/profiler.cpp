@@ -5,6 +5,8 @@
 
 #include <unordered_set>
 
+#include "backend/runtime/registration.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -19,8 +21,11 @@ void refuse(const torch::profiler::impl::ProfilerConfig& /*config*/,
       "time on the device.");
 }
 
-const torch::profiler::impl::RegisterPRIVATEUSE1Observer kRegistered(&refuse);
-
 }  // namespace
+
+void register_profiler() {
+  torch::profiler::impl::pushPRIVATEUSE1CallbacksStub
+      .set_privateuse1_dispatch_ptr(&refuse);
+}
 
 }  // namespace torch_openreg

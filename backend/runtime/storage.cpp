@@ -1,4 +1,5 @@
 #include "backend/runtime/storage.h"
+#include "backend/runtime/registration.h"
 
 #include <c10/util/Exception.h>
 
@@ -24,12 +25,11 @@ c10::intrusive_ptr<c10::StorageImpl> make_storage(
       resizable);
 }
 
-const bool kRegistered = [] {
-  c10::SetStorageImplCreate(c10::DeviceType::PrivateUse1, &make_storage);
-  return true;
-}();
-
 }  // namespace
+
+void register_storage() {
+  c10::SetStorageImplCreate(c10::DeviceType::PrivateUse1, &make_storage);
+}
 
 OpenRegStorageImpl& to_openreg_storage(const c10::Storage& storage) {
   auto* const ours =

@@ -8,6 +8,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "backend/runtime/registration.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -60,12 +62,11 @@ void set_metadata(const at::Tensor& tensor, Metadata& metadata) {
       c10::make_intrusive<OpenRegBackendMeta>(std::move(values)));
 }
 
-const bool kRegistered = [] {
+}  // namespace
+
+void register_tensor_metadata() {
   torch::jit::TensorBackendMetaRegistry(c10::DeviceType::PrivateUse1,
                                         &get_metadata, &set_metadata);
-  return true;
-}();
-
-}  // namespace
+}
 
 }  // namespace torch_openreg

@@ -4,17 +4,15 @@
 #include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <torch/library.h>
 
+#include "backend/aten/layouts/registration.h"
+
 namespace torch_openreg {
 
-namespace {
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+void register_nested(torch::Library& m) {
   m.impl("_nested_view_from_buffer",
          TORCH_FN(at::native::_nested_view_from_buffer));
   m.impl("_nested_from_padded",
          TORCH_FN(at::native::nested_from_padded_generic));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

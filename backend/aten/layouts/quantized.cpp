@@ -9,6 +9,7 @@
 
 #include "backend/aten/copy.h"
 #include "backend/aten/engine.h"
+#include "backend/aten/layouts/registration.h"
 #include "backend/aten/operator_info.h"
 #include "backend/executor/composites.h"
 
@@ -86,12 +87,12 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef size,
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), self, size, format);
 }
 
-TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+}  // namespace
+
+void register_quantized(torch::Library& m) {
   m.impl("copy_", TORCH_FN(copy_));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("resize_", TORCH_FN(resize_));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -1,6 +1,8 @@
 // Operators on sparse, nested and quantized tensors.
 #pragma once
 
+#include <torch/library.h>
+
 namespace torch_openreg {
 
 // Note [Layouts]
@@ -18,5 +20,9 @@ namespace torch_openreg {
 // Registers all of them, in some milliseconds. To be called once, before there
 // is a tensor on the device: register_on_first_use() does.
 void register_layouts();
+
+// Those that are written by hand.
+void register_nested(torch::Library& m);
+void register_quantized(torch::Library& m);
 
 }  // namespace torch_openreg

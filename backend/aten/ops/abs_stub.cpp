@@ -17,6 +17,7 @@
 #include <array>
 
 #include "backend/aten/engine.h"
+#include "backend/aten/ops/registration.h"
 
 namespace torch_openreg {
 
@@ -34,16 +35,12 @@ void abs_kernel(at::TensorIteratorBase& iter) {
   launch_prepared(abs_out_info, arguments);
 }
 
-// The macro uses these names without their namespace.
-using at::native::abs_stub;
-using at::native::abs_stub_DECLARE_DISPATCH_type;
-using at::native::RegisterPRIVATEUSE1Dispatch;
-REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &abs_kernel)
+}  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+// What the macro REGISTER_PRIVATEUSE1_DISPATCH does.
+void register_abs_stub(torch::Library& m) {
+  at::native::abs_stub.set_privateuse1_dispatch_ptr(&abs_kernel);
   m.impl("abs.out", TORCH_FN(at::native::abs_out));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

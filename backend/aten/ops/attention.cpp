@@ -13,6 +13,8 @@
 #include <array>
 #include <tuple>
 
+#include "backend/aten/ops/registration.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -96,20 +98,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
           gather_heads(grad_value, value_group), at::Tensor()};
 }
 
-// The macro uses these names without their namespace.
-using at::native::_fused_sdp_choice_stub;
-using at::native::_fused_sdp_choice_stub_DECLARE_DISPATCH_type;
-using at::native::RegisterPRIVATEUSE1Dispatch;
-REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &fused_sdp_choice)
+}  // namespace
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+void register_attention(torch::Library& m) {
+  at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(
+      &fused_sdp_choice);
   m.impl("_fused_sdp_choice", TORCH_FN(fused_sdp_choice));
   m.impl("_scaled_dot_product_fused_attention_overrideable",
          TORCH_FN(attention));
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward",
          TORCH_FN(attention_backward));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

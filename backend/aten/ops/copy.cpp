@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "backend/aten/copy.h"
+#include "backend/aten/ops/registration.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
@@ -69,7 +70,9 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return to_scalar(self.scalar_type(), bytes);
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_copies(torch::Library& m) {
   m.impl("copy_", TORCH_FN(copy_));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
@@ -79,13 +82,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // PyTorch resolves lazy conjugation and negation by clone(), which copies: a
 // copy that did not take such tensors as they are would never end. PyTorch lets
 // copy_ pass for that reason, but not the form that backends get.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+void register_lazy_copies(torch::Library& m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
-TORCH_LIBRARY_IMPL(aten, Negative, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-}
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -5,20 +5,15 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include "backend/aten/ops/registration.h"
+#include "backend/library.h"
+
 namespace torch_openreg {
 
 namespace {
 
-// What programs see. TORCH_LIBRARY opens a namespace of operators and may stand
-// once in a program; other files add to it by TORCH_LIBRARY_FRAGMENT.
-TORCH_LIBRARY(openreg, m) { m.def("custom_abs(Tensor input) -> Tensor"); }
-
 // The kernel. A vendor would launch one of the chip's here.
 at::Tensor custom_abs(const at::Tensor& input) { return at::abs(input); }
-
-TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {
-  m.impl("custom_abs", TORCH_FN(custom_abs));
-}
 
 // What the result looks like, from tensors without data. Fake tensors, and so
 // torch.compile and torch.export, ask for it.
@@ -26,17 +21,20 @@ at::Tensor custom_abs_meta(const at::Tensor& input) {
   return at::empty_like(input, at::dtype(toRealValueType(input.scalar_type())));
 }
 
-TORCH_LIBRARY_IMPL(openreg, Meta, m) {
-  m.impl("custom_abs", TORCH_FN(custom_abs_meta));
-}
-
-// There is no formula for the gradient: the forward works with inputs that need
-// one, and a backward that comes this way raises. Without this, it would warn
-// and leave those inputs without a gradient.
-TORCH_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
-  m.impl("custom_abs", torch::autograd::autogradNotImplementedFallback());
-}
-
 }  // namespace
+
+void register_custom_abs() {
+  // What programs see.
+  define("openreg").def("custom_abs(Tensor input) -> Tensor");
+  implement("openreg", c10::DispatchKey::PrivateUse1)
+      .impl("custom_abs", TORCH_FN(custom_abs));
+  implement("openreg", c10::DispatchKey::Meta)
+      .impl("custom_abs", TORCH_FN(custom_abs_meta));
+  // There is no formula for the gradient: the forward works with inputs that
+  // need one, and a backward that comes this way raises. Without this, it would
+  // warn and leave those inputs without a gradient.
+  implement("openreg", c10::DispatchKey::AutogradPrivateUse1)
+      .impl("custom_abs", torch::autograd::autogradNotImplementedFallback());
+}
 
 }  // namespace torch_openreg

@@ -5,6 +5,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "backend/aten/ops/registration.h"
+#include "backend/library.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -38,24 +41,22 @@ at::Tensor with_gradient(const at::Tensor& input) {
   return HalvesGradient<Compute>::apply(input);
 }
 
-TORCH_LIBRARY_FRAGMENT(openreg, m) {
+}  // namespace
+
+void register_custom_autograd_fn() {
+  torch::Library& m = define("openreg");
   m.def("custom_autograd_fn_returns_self(Tensor input) -> Tensor");
   m.def("custom_autograd_fn_aliasing(Tensor(a) input) -> Tensor(a)");
+  // With autograd. The key covers every device: a formula is not a device's.
+  implement("openreg", c10::DispatchKey::Autograd)
+      .impl("custom_autograd_fn_returns_self",
+            TORCH_FN(with_gradient<returns_self>))
+      .impl("custom_autograd_fn_aliasing", TORCH_FN(with_gradient<aliasing>));
+  // Without autograd: in torch.inference_mode() the kernels above are passed
+  // by.
+  implement("openreg", c10::DispatchKey::CompositeExplicitAutograd)
+      .impl("custom_autograd_fn_returns_self", TORCH_FN(returns_self))
+      .impl("custom_autograd_fn_aliasing", TORCH_FN(aliasing));
 }
-
-// With autograd. The key covers every device: a formula is not a device's.
-TORCH_LIBRARY_IMPL(openreg, Autograd, m) {
-  m.impl("custom_autograd_fn_returns_self",
-         TORCH_FN(with_gradient<returns_self>));
-  m.impl("custom_autograd_fn_aliasing", TORCH_FN(with_gradient<aliasing>));
-}
-
-// Without autograd: in torch.inference_mode() the kernels above are passed by.
-TORCH_LIBRARY_IMPL(openreg, CompositeExplicitAutograd, m) {
-  m.impl("custom_autograd_fn_returns_self", TORCH_FN(returns_self));
-  m.impl("custom_autograd_fn_aliasing", TORCH_FN(aliasing));
-}
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -7,6 +7,8 @@
 #include <torch/library.h>
 
 #include "backend/aten/fallback.h"
+#include "backend/aten/ops/registration.h"
+#include "backend/library.h"
 
 namespace torch_openreg {
 
@@ -19,24 +21,21 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 // One function does for operators of every signature: it is "boxed", its
 // arguments and results are on a stack.
-TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {
-  m.impl("custom_sub", torch::CppFunction::makeFromBoxedFunction<&fall_back>());
-}
-
-// What the fallback finds. Without the registration above, the catch-all would
-// run this kernel on the device, without copies.
+// What the fallback finds. Without the registration of the above, the catch-all
+// would run this kernel on the device, without copies.
 at::Tensor custom_sub(const at::Tensor& self, const at::Tensor& other) {
   return at::sub(self, other);
 }
 
-TORCH_LIBRARY_IMPL(openreg, CPU, m) {
-  m.impl("custom_sub", TORCH_FN(custom_sub));
-}
-
-TORCH_LIBRARY_FRAGMENT(openreg, m) {
-  m.def("custom_sub(Tensor self, Tensor other) -> Tensor");
-}
-
 }  // namespace
+
+void register_custom_sub() {
+  define("openreg").def("custom_sub(Tensor self, Tensor other) -> Tensor");
+  implement("openreg", c10::DispatchKey::PrivateUse1)
+      .impl("custom_sub",
+            torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+  implement("openreg", c10::DispatchKey::CPU)
+      .impl("custom_sub", TORCH_FN(custom_sub));
+}
 
 }  // namespace torch_openreg

@@ -8,6 +8,7 @@
 
 #include <tuple>
 
+#include "backend/aten/ops/registration.h"
 #include "backend/runtime/generator.h"
 
 namespace torch_openreg {
@@ -29,10 +30,10 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
   return {at::mul(input, mask).mul_(1 / (1 - p)), mask};
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_dropout(torch::Library& m) {
   m.impl("native_dropout", TORCH_FN(native_dropout));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

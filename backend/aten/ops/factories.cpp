@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "backend/aten/new_tensor.h"
+#include "backend/aten/ops/registration.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
@@ -102,12 +103,12 @@ at::Tensor scalar_tensor(const at::Scalar& number,
   return tensor;
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_factories(torch::Library& m) {
   m.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   m.impl("empty_strided", TORCH_FN(empty_strided));
   m.impl("scalar_tensor", TORCH_FN(scalar_tensor));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

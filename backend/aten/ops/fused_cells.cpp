@@ -9,6 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "backend/aten/ops/registration.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -99,13 +101,13 @@ gru_cell_backward(const at::Tensor& grad_hy, const at::Tensor& workspace,
           has_bias ? d_hidden.sum(0) : at::Tensor()};
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_fused_cells(torch::Library& m) {
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
   m.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include "backend/aten/engine.h"
+#include "backend/aten/ops/registration.h"
 
 namespace torch_openreg {
 
@@ -50,11 +51,11 @@ at::Tensor& histc_out(const at::Tensor& self, int64_t bins,
   return out.copy_(counts);
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_histograms(torch::Library& m) {
   m.impl("histc", TORCH_FN(histc));
   m.impl("histc.out", TORCH_FN(histc_out));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include "backend/aten/new_tensor.h"
+#include "backend/aten/ops/registration.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/storage.h"
 
@@ -90,14 +91,14 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage(self, new_storage(self), 0, {0}, {});
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_resizing(torch::Library& m) {
   m.impl("resize_", TORCH_FN(resize_));
   m.impl("set_", TORCH_FN(set_empty));
   m.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
   m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

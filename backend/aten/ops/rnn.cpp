@@ -23,6 +23,7 @@
 #include "backend/aten/engine.h"
 #include "backend/aten/operator_info.h"
 #include "backend/aten/ops/recurrent.h"
+#include "backend/aten/ops/registration.h"
 
 namespace torch_openreg {
 
@@ -343,7 +344,9 @@ at::Tensor single_gru(const at::Tensor& input, const at::Tensor& hx,
   return std::move(results[0]).toTensor();
 }
 
-void register_layers(torch::Library& m) {
+}  // namespace
+
+void register_recurrent(torch::Library& m) {
   m.impl("lstm.input", TORCH_FN(lstm));
   m.impl("lstm.data", TORCH_FN(packed_lstm));
   m.impl("lstm_cell", TORCH_FN(single_lstm));
@@ -355,12 +358,5 @@ void register_layers(torch::Library& m) {
   m.impl("rnn_relu.input", TORCH_FN(one_hidden<kRelu>));
   m.impl("rnn_relu.data", TORCH_FN(packed_one_hidden<kRelu>));
 }
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_layers(m); }
-
-// PyTorch takes layers apart before autograd sees them; so does this.
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { register_layers(m); }
-
-}  // namespace
 
 }  // namespace torch_openreg

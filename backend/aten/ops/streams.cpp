@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include "backend/aten/ops/registration.h"
 #include "backend/runtime/device_allocator.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
@@ -16,10 +17,10 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   OpenRegDeviceAllocator::get().recordStream(self.storage().data_ptr(), stream);
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_streams(torch::Library& m) {
   m.impl("record_stream", TORCH_FN(record_stream));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -10,6 +10,8 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include "backend/aten/ops/registration.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -37,7 +39,9 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self,
          at::native::_has_compatible_shallow_copy_type(self, from);
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+}  // namespace
+
+void register_views(torch::Library& m) {
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", TORCH_FN(view));
   m.impl("_reshape_alias", TORCH_FN(reshape_alias));
@@ -48,7 +52,5 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type",
          TORCH_FN(has_compatible_shallow_copy_type));
 }
-
-}  // namespace
 
 }  // namespace torch_openreg

@@ -70,7 +70,9 @@ bool randperm(const Call& call, Shapes& /*outputs*/) {
 bool multinomial(const Call& call, Shapes& outputs) {
   const at::Tensor& self = call.tensor(0);
   const int64_t samples = call.integer(1);
+  constexpr int64_t kMostCategories = 1 << 24;  // floats count no further
   if (!is_ordinary(self) || self.dim() < 1 || self.dim() > 2 || samples <= 0 ||
+      self.size(-1) > kMostCategories ||
       (!call.boolean(2) && samples > self.size(-1))) {
     return false;
   }

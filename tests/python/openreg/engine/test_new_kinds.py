@@ -188,6 +188,14 @@ def test_bad_numbers_are_refused_at_the_call_after_good_ones(call, gate):
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+def test_too_many_categories_are_refused_at_the_call_after_few():
+    torch.multinomial(torch.ones(10, device=DEVICE), 1)
+    x = torch.ones((1 << 24) + 1, device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"cannot exceed 2\^24"):
+        torch.multinomial(x, 1)
+    torch.accelerator.synchronize()
+
+
 def test_a_large_call_without_a_rule_runs_once_and_is_right():
     """The device is idle: what the results look like, the run itself tells."""
     x = numbers(2, 300_000)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m torch_openreg",
         description="OpenReg, a simulated accelerator for PyTorch.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(dest="command", metavar="command")
     show = commands.add_parser(
         "info", help="print devices, processes, versions and settings"
     )
@@ -28,7 +29,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 if the devices cannot be used, 2 for bad arguments."""
-    options = _parser().parse_args(arguments)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     found = info.gather(start=not options.no_start)
     print(json.dumps(found, indent=2) if options.json else info.render(found))
     failed = found["error"] is not None or any(

@@ -1,13 +1,12 @@
 """What is installed, how it is set, and how the devices are doing."""
 
-import difflib
 import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-__all__ = ["VARIABLES", "gather", "render"]
+__all__ = ["VARIABLES", "gather", "misspelled", "render"]
 
 VARIABLES: dict[str, tuple[str, str]] = {
     "OPENREG_DEVICES": ("2", "how many devices there are, 0 to 64"),
@@ -51,8 +50,9 @@ def gather(start: bool = True) -> dict[str, Any]:
     try:
         openreg.init()
     except RuntimeError as error:
-        result["error"] = str(error).splitlines()[0]
+        result["error"] = str(error)
         return result
+    result["settings"]["strict"] = str(openreg.is_strict())
     result["devices"] = [
         _device(index, start) for index in range(openreg.device_count())
     ]
@@ -67,20 +67,39 @@ def _environment() -> dict[str, str | None]:
 def _hints(environment: Iterable[str]) -> list[str]:
     """Return what is wrong with the names of variables."""
     hints = []
-    for name in sorted(environment):
-        if not name.startswith("OPENREG_") or name in VARIABLES:
-            continue
-        close = difflib.get_close_matches(name, VARIABLES, n=1, cutoff=0.8)
-        meant = f"; is {close[0]} meant?" if close else ""
-        hints.append(f"{name} is set, and means nothing{meant}")
+    for name, meant in _unknown(environment):
+        question = f"; is {meant} meant?" if meant else ""
+        hints.append(f"{name} is set, and means nothing{question}")
     return hints
+
+
+def misspelled(environment: Iterable[str]) -> list[str]:
+    """Return a warning for each name that is nearly one of ours."""
+    return [
+        f"{name} is set, and means nothing: is {meant} meant? "
+        "`python -m torch_openreg info` lists the variables."
+        for name, meant in _unknown(environment)
+        if meant and not name.startswith("OPENREG_TEST_")
+    ]
+
+
+def _unknown(environment: Iterable[str]) -> list[tuple[str, str]]:
+    """Return each ``OPENREG_…`` that is none of ours, and the nearest that is."""
+    names = [name for name in environment if name.startswith("OPENREG_")]
+    unknown = sorted(set(names) - VARIABLES.keys())
+    if not unknown:
+        return []
+    import difflib
+
+    return [
+        (name, next(iter(difflib.get_close_matches(name, VARIABLES, 1, 0.8)), ""))
+        for name in unknown
+    ]
 
 
 def _settings() -> dict[str, str]:
     """Return the settings of the process that change what operators give."""
     import torch
-
-    from torch_openreg import openreg
 
     return {
         "default dtype": str(torch.get_default_dtype()).removeprefix("torch."),
@@ -88,7 +107,6 @@ def _settings() -> dict[str, str]:
         "deterministic": str(torch.are_deterministic_algorithms_enabled()),
         "matmul precision": torch.get_float32_matmul_precision(),
         "mkldnn": str(torch.backends.mkldnn.enabled),
-        "strict": str(openreg.is_strict()),
     }
 
 
@@ -104,7 +122,7 @@ def _device(index: int, start: bool) -> dict[str, Any]:
             torch.ones(1, device=f"openreg:{index}")
             openreg.synchronize(index)
         except RuntimeError as failure:
-            error = str(failure).splitlines()[0]
+            error = str(failure)
     process = asdict(openreg.process_info(index))
     return {"index": index, **process, "error": error}
 
@@ -118,7 +136,7 @@ def render(info: dict[str, Any]) -> str:
         "",
     ]
     if info["error"] is not None:
-        lines += [f"The devices cannot be used: {info['error']}", ""]
+        lines += [f"The devices cannot be used: {_indent(info['error'])}", ""]
     elif info["devices"]:
         lines += [*_device_table(info), ""]
     lines += ["Settings of this process"]
@@ -132,7 +150,7 @@ def _device_table(info: dict[str, Any]) -> list[str]:
     """Return a line a device, below a head."""
     rows = [_device_row(device, info["process"]) for device in info["devices"]]
     failures = [
-        f"openreg:{device['index']}: {device['error']}"
+        f"openreg:{device['index']}: {_indent(device['error'])}"
         for device in info["devices"]
         if device["error"] is not None
     ]
@@ -167,6 +185,11 @@ def _device_row(device: dict[str, Any], own_pid: int) -> tuple[str, ...]:
         f"{_bytes(device['memory_used'])} of {_bytes(device['memory_limit'])}",
         f"{device['life']}",
     )
+
+
+def _indent(text: str) -> str:
+    """Return ``text`` with its lines below the first one moved in."""
+    return text.replace("\n", "\n  ")
 
 
 def _environment_table(environment: dict[str, str | None]) -> list[str]:

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "openreg/error.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -30,8 +32,15 @@ Log& log() {
 bool strict_at_start() {
   const char* const value = std::getenv("OPENREG_STRICT");
   const std::string_view text = value == nullptr ? "0" : value;
-  TORCH_CHECK_VALUE(text.empty() || text == "0" || text == "1",
-                    "OPENREG_STRICT: expected 0 or 1, got '", text, "'");
+  if (!text.empty() && text != "0" && text != "1") {
+    // As the driver refuses its variables.
+    throw c10::AcceleratorError(
+        {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+        orErrorNotInitialized,
+        c10::str("OpenReg error: ", orGetErrorString(orErrorNotInitialized),
+                 "\nOPENREG_STRICT='", text,
+                 "' is not valid: expected 0 or 1"));
+  }
   return text == "1";
 }
 

@@ -98,7 +98,7 @@ Status read_heartbeat_limit(std::chrono::milliseconds* limit) {
 Status read_memory(int devices, size_t* memory) {
   const char* const name = "OPENREG_MEMORY";
   const char* const expected =
-      "the bytes of one device, at least 2MiB, such as 512MiB, 4GiB or 8GB";
+      "the bytes of one device, 2MiB to 16TiB, such as 512MiB, 4G or 8GB";
   const char* const value = get_variable(name);
   if (value == nullptr) {
     const size_t share = usable_memory() / 2 / (devices > 0 ? devices : 1);
@@ -131,6 +131,10 @@ struct Unit {
 constexpr Unit kUnits[] = {
     {"", 1},
     {"B", 1},
+    {"K", size_t{1} << 10},
+    {"M", size_t{1} << 20},
+    {"G", size_t{1} << 30},
+    {"T", size_t{1} << 40},
     {"KiB", size_t{1} << 10},
     {"MiB", size_t{1} << 20},
     {"GiB", size_t{1} << 30},

@@ -40,7 +40,7 @@ struct Config {
 //   orErrorNotInitialized  a value is not valid; the message names it
 Status read_config(Config* config);
 
-// Reads a size such as "4GiB", "512 MB" or "1048576".
+// Reads a size such as "4GiB", which "4G" is, too, "512 MB" or "1048576".
 //   orErrorInvalidValue  anything else, or more than a size_t holds
 Status parse_size(const char* text, size_t* size);
 

@@ -140,6 +140,8 @@ TEST_F(ConfigTest, MemoryTakesBinaryUnitsInAnyCase) {
   expect_memory("64mib", 64 * kMiB);
   expect_memory("64MIB", 64 * kMiB);
   expect_memory("1GiB", 1024 * kMiB);
+  expect_memory("1G", 1024 * kMiB);
+  expect_memory("8m", 8 * kMiB);
 }
 
 TEST_F(ConfigTest, MemoryTakesDecimalUnits) {

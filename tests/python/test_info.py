@@ -5,12 +5,15 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
 
 from torch_openreg import info
+from torch_openreg.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,11 +101,57 @@ def test_a_bad_value_is_told_and_fails():
     done = run("info", OPENREG_DEVICES="many")
     assert done.returncode == 1
     assert "The devices cannot be used" in done.stdout
-    assert "OPENREG_DEVICES" in done.stdout
+    assert "OPENREG_DEVICES='many' is not valid: expected a number" in done.stdout
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [(), ("inform",), ("info", "--yaml")])
+def test_a_bad_value_of_strict_is_told_like_the_others():
+    done = run("info", OPENREG_STRICT="yes")
+    assert done.returncode == 1
+    assert "OPENREG_STRICT='yes' is not valid: expected 0 or 1" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_command_there_is_help():
+    done = run()
+    assert done.returncode == 0
+    assert "usage: python -m torch_openreg" in done.stdout
+    assert "print devices, processes, versions and settings" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m torch_openreg info --no-start | head -n 0"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=120
+    )
+    assert done.stderr == ""
+
+
+def test_the_command_has_a_name():
+    (script,) = entry_points(group="console_scripts", name="openreg")
+    assert script.load() is main
+
+
+def test_a_misspelled_variable_is_warned_of_once_at_first_use():
+    code = """
+    import torch
+    print("imported")
+    torch.ones(1, device="openreg"), torch.ones(1, device="openreg:0")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(code)],
+        env={**os.environ, "OPENREG_DEVICE": "3", "OPENREG_OTHER": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "imported\n"
+    assert done.stderr.count("OPENREG_DEVICE is set, and means nothing") == 1
+    assert "is OPENREG_DEVICES meant?" in done.stderr
+    assert "OPENREG_OTHER" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("inform",), ("info", "--yaml")])
 def test_bad_arguments_are_explained(arguments):
     done = run(*arguments)
     assert done.returncode == 2

@@ -8,10 +8,11 @@ until then, a seed above all, is queued.
 import os
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torch_openreg import _C
+from torch_openreg import _C, info
 
 __all__ = ["init", "is_initialized"]
 
@@ -67,6 +68,8 @@ def _lazy_init() -> None:
             _run_queue()
         finally:
             _initialized = True
+    for warning in info.misspelled(os.environ):
+        warnings.warn(warning, stacklevel=2)
 
 
 def _run_queue() -> None:

@@ -206,4 +206,5 @@ def test_the_environment_makes_the_mode_strict():
 def test_a_bad_value_in_the_environment_is_an_error_at_first_use():
     found = run_script(STRICT_SCRIPT, env={"OPENREG_STRICT": "yes"}).splitlines()
     assert found[0] == "imported True"
-    assert "OPENREG_STRICT: expected 0 or 1, got 'yes'" in found[1]
+    assert found[1].startswith("AcceleratorError OpenReg error: ")
+    assert found[2] == "OPENREG_STRICT='yes' is not valid: expected 0 or 1"

@@ -56,7 +56,7 @@ tools/docs.sh
 if $all; then
   tools/test_ecosystem.sh
   stage "python: coverage" \
-    python -m tests.coverage run --report docs/coverage.md
+    python -m tests.coverage run --fresh --report docs/coverage.md
   stage "python: 1000 kills" env OPENREG_TEST_KILLS=1000 \
     python -m pytest tests/python/isolated -k random_moments
   for preset in release tsan; do

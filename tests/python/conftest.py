@@ -31,6 +31,7 @@ _LONG = (
     "test_benchmarks.py",
     "test_custom_op_example.py",
     "test_docs.py",
+    "test_minimal_backend.py",
     "test_pytest_plugin.py",
 )
 

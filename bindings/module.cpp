@@ -16,6 +16,7 @@ namespace {
 void fill(py::module_& module) {
   bind_device(module);
   bind_engine(module);
+  bind_exit(module);
   bind_stream(module);
   bind_random(module);
   bind_memory(module);

@@ -21,6 +21,7 @@ using torch::wrap_pybind_function_no_gil;
 
 void bind_device(py::module_& module);
 void bind_engine(py::module_& module);
+void bind_exit(py::module_& module);
 void bind_stream(py::module_& module);
 void bind_random(py::module_& module);
 void bind_memory(py::module_& module);

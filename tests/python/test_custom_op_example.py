@@ -2,44 +2,21 @@
 
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from packages import install, run
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "custom_op"
 
 
-def run(*command: str | Path, **env: str) -> str:
-    """Run ``command`` to its end; return what it prints."""
-    done = subprocess.run(
-        command,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
     """A folder that holds the package, built against the installed torch_openreg."""
-    folder = tmp_path_factory.mktemp("package")
-    options = ("--quiet", "--no-input", "--no-build-isolation", "--no-deps")
-    run(
-        *(sys.executable, "-m", "pip", "install", *options, "--target", folder),
-        # Not in the checkout: the build would leave its files there.
-        *("--config-settings", f"build-dir={tmp_path_factory.mktemp('build')}"),
-        EXAMPLE,
-    )
-    return folder
+    return install(EXAMPLE, tmp_path_factory)
 
 
 def use(installed: Path, script: str) -> str:
@@ -47,7 +24,7 @@ def use(installed: Path, script: str) -> str:
     head = "import torch\nfrom openreg_silu_mul import silu_mul\n"
     code = head + textwrap.dedent(script)
     paths = f"{installed}{os.pathsep}{ROOT / 'tests' / 'python' / 'openreg'}"
-    return run(sys.executable, "-c", code, PYTHONPATH=paths, OPENREG_STRICT="1")
+    return run(sys.executable, "-c", code, PYTHONPATH=paths, OPENREG_STRICT="1").stdout
 
 
 def test_the_operator_gives_the_cpus_results_and_gradients(installed):

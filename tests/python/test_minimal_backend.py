@@ -1,13 +1,12 @@
 """The minimal backend: built, installed, and used as the device of a process."""
 
-import os
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from packages import install, run
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "minimal_backend"
@@ -19,33 +18,10 @@ BUILD = [EXAMPLE / "CMakeLists.txt", EXAMPLE / "pyproject.toml"]
 ALONE = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
-def run(*command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run ``command`` to its end; return what it prints."""
-    done = subprocess.run(
-        command,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
     """A folder that holds the package, built against the installed driver."""
-    folder = tmp_path_factory.mktemp("package")
-    options = ("--quiet", "--no-input", "--no-build-isolation", "--no-deps")
-    run(
-        *(sys.executable, "-m", "pip", "install", *options, "--target", folder),
-        # Not in the checkout: the build would leave its files there.
-        *("--config-settings", f"build-dir={tmp_path_factory.mktemp('build')}"),
-        EXAMPLE,
-    )
-    return folder
+    return install(EXAMPLE, tmp_path_factory)
 
 
 HEAD = """
@@ -72,13 +48,6 @@ def refused(call, message):
         assert message in str(error), error
     else:
         raise AssertionError("it was not refused")
-
-
-def leave():
-    '''End at once, after a backward. PyTorch's threads may still hold its graph, and
-    abort a process that ends before they have released it.'''
-    sys.stdout.flush()
-    os._exit(0)
 """
 
 
@@ -210,7 +179,6 @@ def test_other_operators_fall_back_to_the_cpu(installed):
         same(lambda x: x[x > 0], x)
         assert torch.arange(5, device="acme").tolist() == [0, 1, 2, 3, 4]
         same(lambda x: torch.autograd.grad(x.requires_grad_().sin().sum(), x)[0], x)
-        leave()
         """,
     )
 
@@ -428,7 +396,7 @@ def test_the_code_of_its_readme_works(installed):
     (code,) = re.findall(
         r"^```py\n(.*?)^```", (EXAMPLE / "README.md").read_text(), re.M | re.S
     )
-    assert use(installed, code + "leave()\n").startswith("tensor([[")
+    assert use(installed, code).startswith("tensor([[")
 
 
 def test_it_is_as_small_as_it_says():

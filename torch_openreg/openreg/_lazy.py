@@ -5,11 +5,14 @@ the device. So nothing happens until a device is used; what cannot wait to be sa
 until then, a seed above all, is queued.
 """
 
+import atexit
+import contextlib
 import os
 import threading
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from torch_openreg import _C, info
@@ -137,4 +140,20 @@ def _forget_lock() -> None:
     _lock = threading.RLock()
 
 
+def _has_autograd_threads() -> bool:
+    """Return whether PyTorch's autograd has threads: a backward pass was made."""
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if (thread / "comm").read_text().startswith("pt_autograd"):
+                return True
+    return False
+
+
+def _finish_autograd() -> None:
+    """Wait until the autograd threads are done: Python must not end before."""
+    if is_initialized() and _has_autograd_threads():
+        _C._finish_autograd()
+
+
 os.register_at_fork(after_in_child=_forget_lock)
+atexit.register(_finish_autograd)

@@ -46,6 +46,20 @@ ENDINGS = {
         x = torch.ones(3, device='openreg:1', requires_grad=True)
         x.sum().backward()
     """),
+    "a backward of a failed device": Ending("""
+        torch.ones(3, device='openreg', requires_grad=True).sum().backward()
+        fail(o.current_stream())
+    """),
+    "a backward that is queued": Ending("""
+        gate = Gate()
+        gate.hold()
+        torch.ones(3, device='openreg', requires_grad=True).sum().backward()
+    """),
+    "a backward, and then no more gradients": Ending("""
+        torch.ones(3, device='openreg', requires_grad=True).sum().backward()
+        torch.set_grad_enabled(False)
+        torch.set_default_device('openreg')
+    """),
     "a history of memory": Ending("""
         o.memory._record_memory_history()
         x = torch.ones(3, device='openreg')
@@ -134,3 +148,37 @@ def test_a_process_ends_as_it_should_with(ended, name):
     assert expected.printed in printed
     assert expected.printed or printed == ""
     assert seconds < 30
+
+
+# PyTorch's autograd thread holds a pass longer than backward() takes: it gets no
+# time before the main thread sleeps, which it does with the interpreter's lock
+# just before Python ends, and without it afterwards.
+LATE_AUTOGRAD = """
+    import atexit, ctypes, os, sys, time
+    from pathlib import Path
+    atexit.register(lambda: ctypes.PyDLL(None).usleep(50_000))
+    import torch
+
+    class Sleeper:
+        def __del__(self, sleep=time.sleep):
+            sleep(0.01)
+
+    def backward():
+        torch.ones(3, device='openreg', requires_grad=True).sum().backward()
+
+    backward()
+    threads = list(Path('/proc/self/task').iterdir())
+    late = [t for t in threads if (t / 'comm').read_text().startswith('pt_autograd')]
+    for thread in threads:
+        os.sched_setaffinity(int(thread.name), {min(os.sched_getaffinity(0))})
+    for thread in late:
+        os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
+    sys.setswitchinterval(1000)
+    sleeper = Sleeper()
+    backward()
+    print(len(late))
+"""
+
+
+def test_python_waits_for_the_autograd_threads():
+    assert run_script(LATE_AUTOGRAD) == "2\n"

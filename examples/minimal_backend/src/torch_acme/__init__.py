@@ -1,7 +1,6 @@
 """Makes the device ``acme`` known. Full form: torch_openreg/_registration.py.
 
-``import torch`` imports this by the entry point in pyproject.toml, unless
-``TORCH_DEVICE_BACKEND_AUTOLOAD`` is ``0``.
+``import torch`` imports this too, by the entry point in pyproject.toml.
 """
 
 import sys

@@ -3,19 +3,17 @@
 PyTorch calls these by name. Programs find all else in ``torch.accelerator``.
 """
 
+import atexit
+from pathlib import Path
+
 import torch
 from torch import Tensor, accelerator
 
 Device = int | str | torch.device
-
 current_device = accelerator.current_device_index
 set_device = accelerator.set_device_index
 synchronize = accelerator.synchronize
-
-
-def device_count() -> int:
-    """Return the number of devices; 0 if the driver cannot start."""
-    return torch._C._accelerator_hooks_device_count()
+device_count = torch._C._accelerator_hooks_device_count  # 0 without a driver
 
 
 def is_available() -> bool:
@@ -63,3 +61,14 @@ def get_rng_state(device: Device = "acme") -> Tensor:
 def set_rng_state(state: Tensor, device: Device = "acme") -> None:
     """Set the state of the generator of ``device``."""
     default_generator(device).set_state(state)
+
+
+@atexit.register
+def _finish_autograd() -> None:
+    """Let autograd's threads drop what is Python's, before Python ends."""
+    threads = Path("/proc/self/task").glob("*/comm")
+    if any(thread.read_text().startswith("pt_autograd") for thread in threads):
+        engine = torch.autograd.Variable._execution_engine
+        for index in range(device_count()):
+            x = torch.empty(0, device=f"acme:{index}", requires_grad=True)
+            engine.run_backward((x,), (x.detach(),), False, False, (), False, True)

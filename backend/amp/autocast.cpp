@@ -1,11 +1,12 @@
 #include "backend/amp/autocast.h"
-#include "backend/library.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/DispatchKey.h>
 #include <torch/library.h>
 
 #include <optional>
+
+#include "backend/library.h"
 
 namespace torch_openreg {
 

@@ -39,13 +39,7 @@ constexpr std::array<std::string_view, 4> kRefusingData = {
     "segment_reduce", "_assert_async", "ctc_loss", "fake_quantize"};
 
 // Operators that compute far more than they read.
-constexpr std::array<std::string_view, 19> kHeavy = {
-    "aten::mm",
-    "aten::addmm",
-    "aten::bmm",
-    "aten::baddbmm",
-    "aten::addmv",
-    "aten::linear",
+constexpr std::array<std::string_view, 12> kHeavy = {
     "aten::convolution",
     "aten::convolution_backward",
     "aten::gru",
@@ -57,10 +51,9 @@ constexpr std::array<std::string_view, 19> kHeavy = {
     "aten::linalg_eigh",
     "aten::_linalg_eigh",
     "aten::cdist",
-    "aten::_cdist_forward",
-    "aten::_scaled_dot_product_flash_attention_for_cpu"};
+    "aten::_cdist_forward"};
 
-// Those of them that take as long as the products of matrices in them.
+// The same, but as long as the products of matrices in them.
 constexpr std::array<std::string_view, 7> kProducts = {
     "aten::mm",
     "aten::addmm",
@@ -291,8 +284,8 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
                  !contains(kSizedByEachOther, base);
   gives_floats = rule != nullptr && contains(kOfFloats, base);
   takes_optionals = takes_optional_tensors(schema);
-  is_heavy = contains(kHeavy, base);
   is_product = contains(kProducts, base);
+  is_heavy = is_product || contains(kHeavy, base);
   is_synchronous = is_synchronous || contains(kDataDependent, base) ||
                    ((op.hasTag(at::Tag::data_dependent_output) ||
                      op.hasTag(at::Tag::dynamic_output_shape)) &&

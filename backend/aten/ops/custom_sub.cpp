@@ -19,10 +19,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   cpu_fallback(op, stack, FallbackReason::kByChoice);
 }
 
-// One function does for operators of every signature: it is "boxed", its
-// arguments and results are on a stack.
-// What the fallback finds. Without the registration of the above, the catch-all
-// would run this kernel on the device, without copies.
+// What the fallback finds.
 at::Tensor custom_sub(const at::Tensor& self, const at::Tensor& other) {
   return at::sub(self, other);
 }
@@ -31,6 +28,9 @@ at::Tensor custom_sub(const at::Tensor& self, const at::Tensor& other) {
 
 void register_custom_sub() {
   define("openreg").def("custom_sub(Tensor self, Tensor other) -> Tensor");
+  // One function does for operators of every signature: it is "boxed", its
+  // arguments and results are on a stack. Without it, the catch-all would run
+  // the CPU's kernel on the device, without copies.
   implement("openreg", c10::DispatchKey::PrivateUse1)
       .impl("custom_sub",
             torch::CppFunction::makeFromBoxedFunction<&fall_back>());

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -140,6 +141,40 @@ class UnboxedCatchAll final : public c10::OperatorKernel {
   const OperatorInfo info_;
 };
 
+// The same for operators of several new tensors.
+template <typename Results, typename... Types>
+class UnboxedManyCatchAll final : public c10::OperatorKernel {
+ public:
+  explicit UnboxedManyCatchAll(const c10::OperatorHandle& op) : info_(op) {}
+  bool is_suitable() const {
+    return info_.is_carryable && !info_.is_synchronous;
+  }
+  Results operator()(Types... arguments) {
+    const auto box = [&](torch::jit::Stack& stack) {
+      torch::jit::push(stack, arguments...);
+    };
+    std::array<at::Tensor, kCount> results;
+    Encoder encoder(info_);
+    if (C10_LIKELY(encoder.encode_unboxed(arguments...))) {
+      run_encoded_to(info_, encoder, box, results);
+    } else {
+      torch::jit::Stack stack;
+      box(stack);
+      run_operator(info_, &stack);
+      for (size_t i = 0; i < kCount; ++i) {
+        results[i] = std::move(stack[i]).toTensor();
+      }
+    }
+    return std::apply([](auto&... each) { return Results(std::move(each)...); },
+                      results);
+  }
+
+ private:
+  static constexpr size_t kCount = std::tuple_size_v<Results>;
+
+  const OperatorInfo info_;
+};
+
 // The same for operators that write their first argument, and return it.
 template <typename... Types>
 class UnboxedInPlace final : public c10::OperatorKernel {
@@ -178,19 +213,24 @@ bool takes_in_place(const c10::FunctionSchema& schema) {
          takes<Types...>(arguments.subspan(1));
 }
 
+// Makes `kernel` one of this kind, if that suits the operator.
+template <typename Kernel>
+bool make_unboxed(const c10::OperatorHandle& op, c10::KernelFunction* kernel) {
+  auto functor = std::make_unique<Kernel>(op);
+  if (!functor->is_suitable()) return false;
+  *kernel = c10::KernelFunction::makeFromUnboxedFunctor<
+      /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
+  return true;
+}
+
 // A kernel for an operator in place, if it has arguments that most have.
 c10::KernelFunction make_in_place(const c10::OperatorHandle& op) {
   using Tensor = const at::Tensor&;
   using Scalar = const at::Scalar&;
   c10::KernelFunction kernel;
   const auto visit = [&]<typename... Types>() {
-    if (!takes_in_place<Types...>(op.schema())) return false;
-    using Kernel = UnboxedInPlace<Types...>;
-    auto functor = std::make_unique<Kernel>(op);
-    if (!functor->is_suitable()) return false;
-    kernel = c10::KernelFunction::makeFromUnboxedFunctor<
-        /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
-    return true;
+    return takes_in_place<Types...>(op.schema()) &&
+           make_unboxed<UnboxedInPlace<Types...>>(op, &kernel);
   };
   static_cast<void>(visit.template operator()<>() ||
                     visit.template operator()<Scalar>() ||
@@ -201,18 +241,24 @@ c10::KernelFunction make_in_place(const c10::OperatorHandle& op) {
   return kernel;
 }
 
+// A kernel for an operator of new tensors, likewise.
+c10::KernelFunction make_of_new(const c10::OperatorHandle& op) {
+  c10::KernelFunction kernel;
+  visit_common_signature(op.schema(), [&]<typename... Types>() {
+    return make_unboxed<UnboxedCatchAll<Types...>>(op, &kernel);
+  });
+  if (kernel.isValid()) return kernel;
+  visit_common_signature_of_many(
+      op.schema(), [&]<typename Results, typename... Types>() {
+        return make_unboxed<UnboxedManyCatchAll<Results, Types...>>(op,
+                                                                    &kernel);
+      });
+  return kernel;
+}
+
 c10::KernelFunction make_kernel(const c10::OperatorHandle& op) {
   c10::KernelFunction kernel = make_in_place(op);
-  if (kernel.isValid()) return kernel;
-  visit_common_signatures([&]<typename... Types>() {
-    if (!takes<Types...>(op.schema().arguments())) return false;
-    using Kernel = UnboxedCatchAll<Types...>;
-    auto functor = std::make_unique<Kernel>(op);
-    if (!functor->is_suitable()) return false;
-    kernel = c10::KernelFunction::makeFromUnboxedFunctor<
-        /*AllowLegacyTypes=*/false, Kernel>(std::move(functor));
-    return true;
-  });
+  if (!kernel.isValid()) kernel = make_of_new(op);
   if (kernel.isValid()) return kernel;
   if (is_foreach(op)) {
     return c10::KernelFunction::makeFromBoxedFunctor(

@@ -150,16 +150,24 @@ bool Encoder::add_composite(const at::Tensor& tensor, bool is_written) {
   });
 }
 
+template <typename List>
+bool Encoder::add_tensors(const List& tensors, bool is_written) {
+  writer_.begin_list(record::Tag::kTensorList, tensors.size());
+  const size_t before = total_;
+  for (const at::Tensor& tensor : tensors) {
+    if (!add_tensor(tensor, is_written)) return false;
+  }
+  note_bytes(total_ - before);
+  return true;
+}
+
+bool Encoder::add(const at::ITensorListRef& tensors) {
+  return add_tensors(tensors, /*is_written=*/false);
+}
+
 bool Encoder::add_list(c10::IValue& value, size_t index) {
   if (value.isTensorList()) {
-    const c10::List<at::Tensor> list = value.toTensorList();
-    writer_.begin_list(record::Tag::kTensorList, list.size());
-    const size_t before = total_;
-    for (const at::Tensor& tensor : list) {
-      if (!add_tensor(tensor, info_.written[index])) return false;
-    }
-    note_bytes(total_ - before);
-    return true;
+    return add_tensors(value.toTensorList(), info_.written[index]);
   }
   if (value.isOptionalTensorList()) {
     auto list = value.toOptionalTensorVector();

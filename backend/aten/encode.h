@@ -2,12 +2,15 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/SymIntArrayRef.h>
 
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "backend/aten/operator_info.h"
 #include "backend/record/writer.h"
@@ -78,6 +81,12 @@ class Encoder {
   bool find_device(std::span<const c10::IValue> arguments);
   bool find_device(const at::Tensor& tensor);
   bool is_on_device(const at::Tensor& tensor) { return find_device(tensor); }
+  bool is_on_device(const at::ITensorListRef& tensors) {
+    for (const at::Tensor& tensor : tensors) {
+      if (find_device(tensor)) return true;
+    }
+    return false;
+  }
   template <typename Other>
   bool is_on_device(const Other& /*no tensor*/) {
     return false;
@@ -97,6 +106,19 @@ class Encoder {
     writer_.add_ints(numbers);
     return true;
   }
+  bool add(c10::SymIntArrayRef numbers) {
+    const auto known = c10::asIntArrayRefSlowOpt(numbers);
+    return known.has_value() && add(*known);
+  }
+  bool add(double number) {
+    writer_.add_number(number);
+    return true;
+  }
+  bool add(std::string_view text) {
+    writer_.add_string(text);
+    return true;
+  }
+  bool add(const at::ITensorListRef& tensors);
   bool add(at::OptionalIntArrayRef numbers) {
     return numbers.has_value() ? add(*numbers) : add_none();
   }
@@ -115,6 +137,8 @@ class Encoder {
   bool add_composite(const at::Tensor& tensor, bool is_written);
   bool add_host_tensor(const at::Tensor& tensor);
   bool add_list(c10::IValue& value, size_t index);
+  template <typename List>
+  bool add_tensors(const List& tensors, bool is_written);
   void add_generator(const c10::IValue& value);
   bool is_host_index(const at::Tensor& tensor) const;
   // Throws the error for a tensor that is not where the operator runs.

@@ -118,14 +118,22 @@ void launch_record(const OperatorInfo& info, Encoder& encoder,
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 
-void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
-                        const record::CallMetadata& metadata, uint64_t settings,
-                        torch::jit::Stack* stack, uint16_t flags = 0) {
+// Returns the outputs, which the device will write.
+Outputs launch_to_outputs(const OperatorInfo& info, Encoder& encoder,
+                          const record::CallMetadata& metadata,
+                          uint64_t settings, uint16_t flags = 0) {
   Outputs outputs = make_outputs(metadata, encoder.device(), encoder.writer());
   for (const record::OutputShape& shape : metadata.outputs) {
     encoder.note_output(shape.bytes);
   }
   launch_record(info, encoder, settings, flags);
+  return outputs;
+}
+
+void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
+                        const record::CallMetadata& metadata, uint64_t settings,
+                        torch::jit::Stack* stack, uint16_t flags = 0) {
+  Outputs outputs = launch_to_outputs(info, encoder, metadata, settings, flags);
   give_results(info, metadata, outputs, stack);
 }
 
@@ -461,6 +469,23 @@ at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
   encoder.note_output(shape.bytes);
   launch_record(info, encoder, settings);
   return output;
+}
+
+void run_encoded_to(const OperatorInfo& info, Encoder& encoder,
+                    c10::function_ref<void(torch::jit::Stack&)> box,
+                    std::span<at::Tensor> results) {
+  const DeviceScope scope(encoder.device());
+  const uint64_t settings = current_settings();
+  const Metadata metadata = find_metadata(info, encoder, settings);
+  if (C10_UNLIKELY(metadata == nullptr)) {
+    torch::jit::Stack given = run_boxed(info, encoder, box);
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i] = std::move(given[i]).toTensor();
+    }
+    return;
+  }
+  std::ranges::move(launch_to_outputs(info, encoder, *metadata, settings),
+                    results.begin());
 }
 
 void run_encoded_in_place(const OperatorInfo& info, Encoder& encoder,

@@ -41,6 +41,11 @@ void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);
 at::Tensor run_encoded(const OperatorInfo& info, Encoder& encoder,
                        c10::function_ref<void(torch::jit::Stack&)> box);
 
+// The same for an operator of as many new tensors as there is room for.
+void run_encoded_to(const OperatorInfo& info, Encoder& encoder,
+                    c10::function_ref<void(torch::jit::Stack&)> box,
+                    std::span<at::Tensor> results);
+
 // The same for an operator whose only result is the tensor that it writes.
 void run_encoded_in_place(const OperatorInfo& info, Encoder& encoder,
                           c10::function_ref<void(torch::jit::Stack&)> box);

@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,28 @@ struct Unboxed<const at::Scalar&> {
   const at::Scalar held;
 };
 template <>
+struct Unboxed<std::string_view> {
+  explicit Unboxed(const c10::IValue& value) : held(value.toStringView()) {}
+  std::string_view get() const { return held; }
+  const std::string_view held;
+};
+template <>
+struct Unboxed<const at::ITensorListRef&> {
+  explicit Unboxed(const c10::IValue& value)
+      : list(value.toTensorList()), held(list) {}
+  const at::ITensorListRef& get() const { return held; }
+  const c10::List<at::Tensor> list;
+  const at::ITensorListRef held;
+};
+template <>
+struct Unboxed<const std::optional<at::Tensor>&> {
+  explicit Unboxed(const c10::IValue& value) {
+    if (!value.isNone()) held = value.toTensor();
+  }
+  const std::optional<at::Tensor>& get() const { return held; }
+  std::optional<at::Tensor> held;
+};
+template <>
 struct Unboxed<const std::optional<at::Scalar>&> {
   explicit Unboxed(const c10::IValue& value) {
     if (!value.isNone()) held = value.toScalar();
@@ -57,6 +81,16 @@ struct Unboxed<at::IntArrayRef> {
   explicit Unboxed(const c10::IValue& value) : held(numbers_in(value)) {}
   at::IntArrayRef get() const { return held; }
   const Numbers held;
+};
+template <>
+struct Unboxed<c10::SymIntArrayRef> {
+  explicit Unboxed(const c10::IValue& value) {
+    for (const c10::IValue& element : value.toListRef()) {
+      held.emplace_back(element.toInt());
+    }
+  }
+  c10::SymIntArrayRef get() const { return held; }
+  c10::SmallVector<c10::SymInt, 6> held;
 };
 template <>
 struct Unboxed<at::OptionalIntArrayRef> {
@@ -88,6 +122,38 @@ class OutCall final : public DirectCall {
                  std::index_sequence<I...> /*indices*/) const {
     op_.redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
                    Unboxed<Types>(arguments[I]).get()..., out);
+  }
+
+  const c10::TypedOperatorHandle<Signature> op_;
+};
+
+template <typename Results, typename... Types>
+class TupleCall final : public ResultCall {
+ public:
+  using Signature = Results(Types...);
+
+  explicit TupleCall(const c10::OperatorHandle& op)
+      : op_(op.typed<Signature>()) {}
+
+  TensorVector call(const torch::jit::Stack& arguments) const override {
+    TensorVector defined;
+    std::apply(
+        [&](auto&&... results) {
+          const auto add = [&](at::Tensor& result) {
+            if (result.defined()) defined.push_back(std::move(result));
+          };
+          (add(results), ...);
+        },
+        call_with(arguments, std::index_sequence_for<Types...>()));
+    return defined;
+  }
+
+ private:
+  template <size_t... I>
+  Results call_with(const torch::jit::Stack& arguments,
+                    std::index_sequence<I...> /*indices*/) const {
+    return op_.redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                          Unboxed<Types>(arguments[I]).get()...);
   }
 
   const c10::TypedOperatorHandle<Signature> op_;
@@ -132,26 +198,29 @@ std::optional<c10::OperatorHandle> find_out_variant(
   return std::nullopt;
 }
 
-bool returns_one_new_tensor(const c10::FunctionSchema& schema) {
-  const auto& returns = schema.returns();
-  return returns.size() == 1 && returns[0].alias_info() == nullptr &&
-         returns[0].type()->kind() == c10::TypeKind::TensorType;
-}
-
 }  // namespace
 
 std::unique_ptr<const DirectCall> DirectCall::find(
     const c10::OperatorHandle& op) {
-  const c10::FunctionSchema& schema = op.schema();
-  if (!returns_one_new_tensor(schema)) return nullptr;
+  if (!gives_new_tensors(op.schema(), 1)) return nullptr;
   std::unique_ptr<const DirectCall> found;
-  visit_common_signatures([&]<typename... Types>() {
-    if (!takes<Types...>(schema.arguments())) return false;
+  visit_common_signature(op.schema(), [&]<typename... Types>() {
     if (const auto out = find_out_variant(op)) {
       found = std::make_unique<OutCall<Types...>>(*out);
     }
     return true;
   });
+  return found;
+}
+
+std::unique_ptr<const ResultCall> ResultCall::find(
+    const c10::OperatorHandle& op) {
+  std::unique_ptr<const ResultCall> found;
+  visit_common_signature_of_many(
+      op.schema(), [&]<typename Results, typename... Types>() {
+        found = std::make_unique<TupleCall<Results, Types...>>(op);
+        return true;
+      });
   return found;
 }
 

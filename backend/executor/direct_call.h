@@ -1,4 +1,4 @@
-// Calls of out= kernels without boxing.
+// Calls of kernels without boxing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,6 +6,8 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+
+#include "backend/executor/reply.h"
 
 namespace torch_openreg {
 
@@ -18,7 +20,7 @@ class DirectCall {
   DirectCall& operator=(const DirectCall&) = delete;
 
   // Null if the operator has no such kernel, or arguments that are not among
-  // the common ones (see visit_common_signatures).
+  // the common ones (see visit_common_signature).
   static std::unique_ptr<const DirectCall> find(const c10::OperatorHandle& op);
 
   // `arguments` are the operator's; `out` is as the operator would make it.
@@ -27,6 +29,24 @@ class DirectCall {
 
  protected:
   DirectCall() = default;
+};
+
+// An operator of several new tensors, which its kernel makes. Immutable.
+class ResultCall {
+ public:
+  virtual ~ResultCall() = default;
+  ResultCall(const ResultCall&) = delete;
+  ResultCall& operator=(const ResultCall&) = delete;
+
+  // Null if the operator has arguments or results that are not among the common
+  // ones (see visit_common_signature_of_many).
+  static std::unique_ptr<const ResultCall> find(const c10::OperatorHandle& op);
+
+  // Returns those results that are defined.
+  virtual TensorVector call(const torch::jit::Stack& arguments) const = 0;
+
+ protected:
+  ResultCall() = default;
 };
 
 }  // namespace torch_openreg

@@ -36,7 +36,8 @@ struct Operator {
       : handle(op),
         id(op_id),
         argument_count(op.schema().arguments().size()),
-        direct(DirectCall::find(op)) {
+        direct(DirectCall::find(op)),
+        with_results(ResultCall::find(op)) {
     for (const c10::Argument& returned : op.schema().returns()) {
       returns_new.push_back(!is_written(returned));
     }
@@ -45,8 +46,9 @@ struct Operator {
   const c10::OperatorHandle handle;
   const uint64_t id;
   const size_t argument_count;
-  const std::unique_ptr<const DirectCall> direct;  // or null
-  c10::SmallVector<bool, 8> returns_new;           // or an argument, by return
+  const std::unique_ptr<const DirectCall> direct;        // or null
+  const std::unique_ptr<const ResultCall> with_results;  // or null
+  c10::SmallVector<bool, 8> returns_new;  // or an argument, by return
 };
 
 // Looks the name up. Operators stay known for ever. Thread-safe.
@@ -172,25 +174,41 @@ void call_cpu(const Operator& op, const Decoder& decoder,
   op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
+// Runs `call`, which returns the new tensors and keeps none of them, also where
+// it throws.
+template <typename Call>
 orError_t run_placed(const Operator& op, Decoder& decoder,
                      const record::Reader& reader,
-                     const ExpectedVector& outputs, torch::jit::Stack& stack) {
+                     const ExpectedVector& outputs, Call call) {
   c10::SmallVector<Placement, 4> places;
   for (const Expected& output : outputs) {
     const size_t bytes = reader.storage(output.view.storage).bytes;
     places.push_back({output.data, bytes, bytes == 0});
   }
   PlacementScope scope(places);
-  // Results may lie in placements: they go before the scope ends, also when the
-  // kernel fails.
-  const auto clear = c10::make_scope_exit([&] { stack.clear(); });
-  call_cpu(op, decoder, stack);
+  TensorVector results = call();
   scope.close();
-  settle_all(decoder, outputs, new_tensors(op, stack), /*were_placed=*/true);
-  stack.clear();
+  settle_all(decoder, outputs, std::move(results), /*were_placed=*/true);
   TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
                         " has kept memory of the device");
   return orSuccess;
+}
+
+// Runs the operator and puts its new tensors where the record wants them.
+orError_t run_to_outputs(const Operator& op, Decoder& decoder,
+                         const record::Reader& reader,
+                         const ExpectedVector& outputs,
+                         const torch::jit::Stack& arguments) {
+  return run_placed(op, decoder, reader, outputs, [&] {
+    if (op.with_results != nullptr && !decoder.has_composites()) {
+      return op.with_results->call(arguments);
+    }
+    torch::jit::Stack stack;
+    stack.reserve(op.argument_count + 4);
+    stack.insert(stack.end(), arguments.begin(), arguments.end());
+    call_cpu(op, decoder, stack);
+    return new_tensors(op, stack);
+  });
 }
 
 orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
@@ -230,14 +248,9 @@ orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
   }
   const Operator& op = find_operator(reader);
   Decoder decoder(ctx, reader, /*resizable=*/false);
-  torch::jit::Stack stack;
-  stack.reserve(op.argument_count + 4);
-  stack.insert(stack.end(), call.arguments().begin(), call.arguments().end());
-  const auto release = c10::make_scope_exit([&] {
-    stack.clear();
-    call.release();
-  });
-  return run_placed(op, decoder, reader, read_outputs(decoder, reader), stack);
+  const auto release = c10::make_scope_exit([&] { call.release(); });
+  return run_to_outputs(op, decoder, reader, read_outputs(decoder, reader),
+                        call.arguments());
 }
 
 }  // namespace
@@ -264,7 +277,7 @@ orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
   const ExpectedVector outputs = read_outputs(decoder, reader);
   check_end(reader);
   PreparedCall::keep(from_start, stack, op.direct.get());
-  return run_placed(op, decoder, reader, outputs, stack);
+  return run_to_outputs(op, decoder, reader, outputs, stack);
 }
 
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {

@@ -1,16 +1,20 @@
 // What both sides read from an operator's schema.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/Scalar.h>
+#include <c10/core/SymIntArrayRef.h>
 #include <c10/util/OptionalArrayRef.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 
 namespace torch_openreg {
@@ -51,6 +55,18 @@ struct SchemaType<int64_t> {
   }
 };
 template <>
+struct SchemaType<double> {
+  static bool is(const c10::Type& type) {
+    return type.kind() == c10::TypeKind::FloatType;
+  }
+};
+template <>
+struct SchemaType<std::string_view> {
+  static bool is(const c10::Type& type) {
+    return type.kind() == c10::TypeKind::StringType;
+  }
+};
+template <>
 struct SchemaType<bool> {
   static bool is(const c10::Type& type) {
     return type.kind() == c10::TypeKind::BoolType;
@@ -70,6 +86,22 @@ struct SchemaType<at::IntArrayRef> {
                *type.expectRef<c10::ListType>().getElementType());
   }
 };
+template <>
+struct SchemaType<c10::SymIntArrayRef> {
+  static bool is(const c10::Type& type) {
+    return type.kind() == c10::TypeKind::ListType &&
+           type.expectRef<c10::ListType>().getElementType()->kind() ==
+               c10::TypeKind::SymIntType;
+  }
+};
+template <>
+struct SchemaType<const at::ITensorListRef&> {
+  static bool is(const c10::Type& type) {
+    return type.kind() == c10::TypeKind::ListType &&
+           SchemaType<const at::Tensor&>::is(
+               *type.expectRef<c10::ListType>().getElementType());
+  }
+};
 template <typename Type>
 struct SchemaType<std::optional<Type>> {
   static bool is(const c10::Type& type) {
@@ -81,11 +113,11 @@ struct SchemaType<std::optional<Type>> {
 template <>
 struct SchemaType<at::OptionalIntArrayRef>
     : SchemaType<std::optional<at::IntArrayRef>> {};
-template <>
-struct SchemaType<const std::optional<at::Scalar>&> {
+template <typename Type>
+struct SchemaType<const std::optional<Type>&> {
   static bool is(const c10::Type& type) {
     return type.kind() == c10::TypeKind::OptionalType &&
-           SchemaType<const at::Scalar&>::is(
+           SchemaType<const Type&>::is(
                *type.expectRef<c10::OptionalType>().getElementType());
   }
 };
@@ -103,43 +135,83 @@ bool takes(std::span<const c10::Argument> arguments) {
   return (fits(std::type_identity<Types>()) && ...);
 }
 
-// Calls `visit` with each of the lists of arguments that most small operators
-// have, as `visit.template operator()<Types...>()`, until one returns true.
-// Operators with these arguments are called without boxing. True if one did.
+// Whether the results are so many tensors, none of which is an argument.
+inline bool gives_new_tensors(const c10::FunctionSchema& schema, size_t count) {
+  return schema.returns().size() == count &&
+         std::ranges::all_of(schema.returns(), [](const c10::Argument& value) {
+           return value.alias_info() == nullptr &&
+                  value.type()->kind() == c10::TypeKind::TensorType;
+         });
+}
+
+// Calls `visit`, as `visit.template operator()<Types...>()`, with those of
+// these lists of arguments that the schema has, until one returns true. Most
+// small operators of one new tensor have one of them, and are called without
+// boxing. True if one did.
 template <typename Visit>
-bool visit_common_signatures(Visit visit) {
+bool visit_common_signature(const c10::FunctionSchema& schema, Visit visit) {
   using Tensor = const at::Tensor&;
   using Scalar = const at::Scalar&;
   using OptionalScalar = const std::optional<at::Scalar>&;
   using Dtype = std::optional<at::ScalarType>;
-  return visit.template operator()<Tensor>() ||
-         visit.template operator()<Tensor, Tensor>() ||
-         visit.template operator()<Tensor, Scalar>() ||
-         visit.template operator()<Tensor, Tensor, Scalar>() ||
+  const auto fits = [&]<typename... Types>() {
+    return takes<Types...>(schema.arguments()) &&
+           visit.template operator()<Types...>();
+  };
+  // A list of tensors has other types in C++ for other operators.
+  if (schema.name() == "aten::cat") {
+    return fits.template operator()<const at::ITensorListRef&, int64_t>();
+  }
+  return fits.template operator()<Tensor>() ||
+         fits.template operator()<Tensor, Tensor>() ||
+         fits.template operator()<Tensor, Scalar>() ||
+         fits.template operator()<Tensor, Tensor, Scalar>() ||
          // where, addcmul, addmm
-         visit.template operator()<Tensor, Tensor, Tensor>() ||
-         visit.template operator()<Tensor, Tensor, Tensor, Scalar>() ||
-         visit.template operator()<Tensor, Tensor, Tensor, Scalar, Scalar>() ||
-         // clamp, softplus, elu
-         visit.template operator()<Tensor, OptionalScalar, OptionalScalar>() ||
-         visit.template operator()<Tensor, Scalar, Scalar>() ||
-         visit.template operator()<Tensor, Scalar, Scalar, Scalar>() ||
+         fits.template operator()<Tensor, Tensor, Tensor>() ||
+         fits.template operator()<Tensor, Tensor, Tensor, Scalar>() ||
+         fits.template operator()<Tensor, Tensor, Tensor, Scalar, Scalar>() ||
+         // clamp, softplus, elu, gelu
+         fits.template operator()<Tensor, OptionalScalar, OptionalScalar>() ||
+         fits.template operator()<Tensor, Scalar, Scalar>() ||
+         fits.template operator()<Tensor, Scalar, Scalar, Scalar>() ||
+         fits.template operator()<Tensor, std::string_view>() ||
          // sum, mean, amax, argmax, cumsum
-         visit.template operator()<Tensor, Dtype>() ||
-         visit.template
+         fits.template operator()<Tensor, Dtype>() ||
+         fits.template
          operator()<Tensor, at::OptionalIntArrayRef, bool, Dtype>() ||
-         visit.template operator()<Tensor, at::IntArrayRef, bool>() ||
-         visit.template operator()<Tensor, std::optional<int64_t>, bool>() ||
-         visit.template operator()<Tensor, int64_t, Dtype>() ||
+         fits.template operator()<Tensor, at::IntArrayRef, bool>() ||
+         fits.template operator()<Tensor, std::optional<int64_t>, bool>() ||
+         fits.template operator()<Tensor, int64_t, Dtype>() ||
          // softmax and its gradient
-         visit.template operator()<Tensor, int64_t, bool>() ||
-         visit.template operator()<Tensor, Tensor, int64_t, at::ScalarType>() ||
+         fits.template operator()<Tensor, int64_t, bool>() ||
+         fits.template operator()<Tensor, Tensor, int64_t, at::ScalarType>() ||
          // tril, flip, index_select, gather, scatter
-         visit.template operator()<Tensor, int64_t>() ||
-         visit.template operator()<Tensor, at::IntArrayRef>() ||
-         visit.template operator()<Tensor, int64_t, Tensor>() ||
-         visit.template operator()<Tensor, int64_t, Tensor, bool>() ||
-         visit.template operator()<Tensor, int64_t, Tensor, Tensor>();
+         fits.template operator()<Tensor, int64_t>() ||
+         fits.template operator()<Tensor, at::IntArrayRef>() ||
+         fits.template operator()<Tensor, int64_t, Tensor>() ||
+         fits.template operator()<Tensor, int64_t, Tensor, bool>() ||
+         fits.template operator()<Tensor, int64_t, Tensor, Tensor>();
+}
+
+// The same for operators of several new tensors, which a tuple of `Results` is,
+// as `visit.template operator()<Results, Types...>()`.
+template <typename Visit>
+bool visit_common_signature_of_many(const c10::FunctionSchema& schema,
+                                    Visit visit) {
+  using Tensor = const at::Tensor&;
+  using OptionalTensor = const std::optional<at::Tensor>&;
+  using Two = std::tuple<at::Tensor, at::Tensor>;
+  using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+  const auto fits = [&]<typename Results, typename... Types>() {
+    return gives_new_tensors(schema, std::tuple_size_v<Results>) &&
+           takes<Types...>(schema.arguments()) &&
+           visit.template operator()<Results, Types...>();
+  };
+  // native_layer_norm, _scaled_dot_product_flash_attention_for_cpu
+  return fits.template operator()<Three, Tensor, c10::SymIntArrayRef,
+                                  OptionalTensor, OptionalTensor, double>() ||
+         fits.template operator()<Two, Tensor, Tensor, Tensor, double, bool,
+                                  OptionalTensor, std::optional<double>>();
 }
 
 }  // namespace torch_openreg

@@ -8,6 +8,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
 #include <array>
@@ -51,6 +52,16 @@ at::Tensor gather_heads(const at::Tensor& gradient, int64_t group) {
   return gradient.unflatten(-3, {heads, group}).sum(-3);
 }
 
+// What stands for the state of a generator, which the CPU's kernel does not
+// use: one tensor for all calls.
+const at::Tensor& no_generator_state() {
+  static const auto& state = *[] {
+    const c10::InferenceMode ordinary(false);  // autograd saves it
+    return new at::Tensor(at::empty({}, at::dtype(at::kLong)));
+  }();
+  return state;
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt,
            c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
 attention(const at::Tensor& query, const at::Tensor& key,
@@ -64,15 +75,10 @@ attention(const at::Tensor& query, const at::Tensor& key,
           attn_bias, scale);
   // Undefined: the lengths of packed sequences and the mask for debugging, as
   // PyTorch's Meta kernel has it.
-  return {output,
-          logsumexp,
-          at::Tensor(),
-          at::Tensor(),
-          query.size(-2),
-          key.size(-2),
-          at::empty({}, at::dtype(at::kLong)),
-          at::empty({}, at::dtype(at::kLong)),
-          at::Tensor()};
+  return {
+      output,         logsumexp,    at::Tensor(),         at::Tensor(),
+      query.size(-2), key.size(-2), no_generator_state(), no_generator_state(),
+      at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(

@@ -1,7 +1,7 @@
 #include "backend/record/metadata_cache.h"
 
 #include <algorithm>
-#include <iterator>
+#include <functional>
 #include <utility>
 
 namespace torch_openreg::record {
@@ -18,21 +18,98 @@ uint64_t MetadataCache::hash_of(uint64_t operator_id, uint64_t settings,
   return (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9;
 }
 
-MetadataCache::MetadataCache(size_t capacity)
-    : part_capacity_(std::max<size_t>(1, capacity / kParts)) {}
+MetadataCache::Entry::Entry(uint64_t call_hash, const Call& call,
+                            std::shared_ptr<const CallMetadata> value)
+    : hash(call_hash),
+      operator_id(call.operator_id),
+      settings(call.settings),
+      key_words(call.key.size()),
+      metadata(std::move(value)) {
+  const size_t fitting = std::min(key_words, key_start.size());
+  std::ranges::copy(call.key.first(fitting), key_start.begin());
+  const auto rest = call.key.subspan(fitting);
+  key_rest.assign(rest.begin(), rest.end());
+}
 
-std::list<MetadataCache::Entry>::iterator MetadataCache::find_in(
-    Part& part, uint64_t hash, uint64_t operator_id, uint64_t settings,
-    std::span<const Word> key) {
-  const auto [begin, end] = part.by_hash.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
-    const Entry& entry = *it->second;
-    if (entry.operator_id == operator_id && entry.settings == settings &&
-        std::ranges::equal(entry.key, key)) {
-      return it->second;
-    }
+bool MetadataCache::Entry::is_of(const Call& call) const {
+  if (operator_id != call.operator_id || settings != call.settings ||
+      key_words != call.key.size()) {
+    return false;
   }
-  return part.entries.end();
+  const size_t fitting = std::min(key_words, key_start.size());
+  return std::equal(key_start.begin(), key_start.begin() + fitting,
+                    call.key.begin()) &&
+         std::ranges::equal(key_rest, call.key.subspan(fitting));
+}
+
+size_t MetadataCache::Part::find(uint64_t hash, const Call& call) const {
+  size_t place = first_of(hash);
+  while (places[place].entry != nullptr &&
+         (places[place].hash != hash || !places[place].entry->is_of(call))) {
+    place = next(place);
+  }
+  return place;
+}
+
+void MetadataCache::Part::put(std::unique_ptr<Entry> entry) {
+  size_t place = first_of(entry->hash);
+  while (places[place].entry != nullptr) place = next(place);
+  places[place] = {entry->hash, std::move(entry)};
+}
+
+void MetadataCache::Part::grow() {
+  std::vector<Place> before(places.size() * 2);
+  before.swap(places);
+  for (Place& place : before) {
+    if (place.entry != nullptr) put(std::move(place.entry));
+  }
+}
+
+void MetadataCache::Part::add(std::unique_ptr<Entry> entry) {
+  if (2 * (entries + 1) > places.size()) grow();
+  entry->used = ++clock;
+  uses.push_back({clock, entry.get()});
+  std::ranges::push_heap(uses, std::greater());
+  put(std::move(entry));
+  ++entries;
+}
+
+// Moves up what stands behind it, so that no search ends too early.
+std::unique_ptr<MetadataCache::Entry> MetadataCache::Part::take(
+    const Entry* entry) {
+  size_t free = first_of(entry->hash);
+  while (places[free].entry.get() != entry) free = next(free);
+  std::unique_ptr<Entry> taken = std::move(places[free].entry);
+  const size_t mask = places.size() - 1;
+  for (size_t i = next(free); places[i].entry != nullptr; i = next(i)) {
+    const size_t distance = (i - first_of(places[i].hash)) & mask;
+    if (distance < ((i - free) & mask)) continue;  // it stands before `free`
+    places[free] = std::move(places[i]);
+    free = i;
+  }
+  --entries;
+  return taken;
+}
+
+std::unique_ptr<MetadataCache::Entry> MetadataCache::Part::take_oldest() {
+  while (true) {
+    std::ranges::pop_heap(uses, std::greater());
+    Use& oldest = uses.back();
+    if (oldest.used == oldest.entry->used) {
+      const Entry* const entry = oldest.entry;
+      uses.pop_back();
+      ++evictions;
+      return take(entry);
+    }
+    oldest.used = oldest.entry->used;
+    std::ranges::push_heap(uses, std::greater());
+  }
+}
+
+MetadataCache::MetadataCache(size_t capacity)
+    : part_capacity_(std::max<size_t>(1, capacity / kParts)) {
+  constexpr size_t kFirstPlaces = 16;
+  for (Part& part : parts_) part.places.resize(kFirstPlaces);
 }
 
 std::shared_ptr<const CallMetadata> MetadataCache::find(
@@ -40,15 +117,14 @@ std::shared_ptr<const CallMetadata> MetadataCache::find(
   const uint64_t hash = hash_of(operator_id, settings, key);
   Part& part = this->part(hash);
   const std::lock_guard lock(part.mutex);
-  const auto found = find_in(part, hash, operator_id, settings, key);
-  if (found == part.entries.end()) {
+  Entry* const found =
+      part.places[part.find(hash, {operator_id, settings, key})].entry.get();
+  if (found == nullptr) {
     ++part.misses;
     return nullptr;
   }
   ++part.hits;
-  if (found != part.entries.begin()) {
-    part.entries.splice(part.entries.begin(), part.entries, found);
-  }
+  found->used = ++part.clock;
   return found->metadata;
 }
 
@@ -56,36 +132,27 @@ void MetadataCache::insert(uint64_t operator_id, uint64_t settings,
                            std::span<const Word> key,
                            std::shared_ptr<const CallMetadata> metadata) {
   const uint64_t hash = hash_of(operator_id, settings, key);
+  const Call call{operator_id, settings, key};
   Part& part = this->part(hash);
   // Made, and what is too much destroyed, without the lock.
-  std::list<Entry> fresh;
-  fresh.push_front({hash,
-                    operator_id,
-                    settings,
-                    {key.begin(), key.end()},
-                    std::move(metadata)});
-  std::list<Entry> gone;
+  auto fresh = std::make_unique<Entry>(hash, call, std::move(metadata));
+  std::unique_ptr<Entry> gone;
   const std::lock_guard lock(part.mutex);
-  if (find_in(part, hash, operator_id, settings, key) != part.entries.end()) {
+  if (part.places[part.find(hash, call)].entry != nullptr) {
     return;  // another thread was first, with the same answer
   }
-  part.by_hash.emplace(hash, fresh.begin());  // first: it may throw
-  part.entries.splice(part.entries.begin(), fresh);
-  if (part.entries.size() <= part_capacity_) return;
-  const auto oldest = std::prev(part.entries.end());
-  const auto [begin, end] = part.by_hash.equal_range(oldest->hash);
-  part.by_hash.erase(std::find_if(
-      begin, end, [&](const auto& item) { return item.second == oldest; }));
-  gone.splice(gone.begin(), part.entries, oldest);
-  ++part.evictions;
+  part.add(std::move(fresh));
+  if (part.entries > part_capacity_) gone = part.take_oldest();
 }
 
 void MetadataCache::clear() {
   for (Part& part : parts_) {
-    std::list<Entry> gone;
+    std::vector<Place> gone;
     const std::lock_guard lock(part.mutex);
-    part.by_hash.clear();
-    gone.swap(part.entries);
+    gone.resize(part.places.size());
+    gone.swap(part.places);
+    part.uses.clear();
+    part.entries = 0;
   }
 }
 
@@ -96,7 +163,7 @@ CacheStatistics MetadataCache::statistics() const {
     sum.hits += part.hits;
     sum.misses += part.misses;
     sum.evictions += part.evictions;
-    sum.entries += part.entries.size();
+    sum.entries += part.entries;
   }
   return sum;
 }

@@ -5,11 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "backend/record/format.h"
@@ -82,27 +80,66 @@ class MetadataCache {
                           std::span<const Word> key);
 
  private:
-  struct Entry {
-    uint64_t hash;
+  // A call. What is asked for at every launch lies together.
+  struct Call {
     uint64_t operator_id;
     uint64_t settings;
-    std::vector<Word> key;
-    std::shared_ptr<const CallMetadata> metadata;
+    std::span<const Word> key;
   };
+  struct Entry {
+    Entry(uint64_t hash, const Call& call,
+          std::shared_ptr<const CallMetadata> value);
+    bool is_of(const Call& call) const;
+
+    const uint64_t hash;
+    uint64_t used = 0;  // the part's clock at the last use
+    const uint64_t operator_id;
+    const uint64_t settings;
+    const size_t key_words;
+    std::array<Word, 24> key_start;
+    std::vector<Word> key_rest;  // what does not fit there
+    const std::shared_ptr<const CallMetadata> metadata;
+  };
+  // A place of the table: free without an entry.
+  struct Place {
+    uint64_t hash = 0;
+    std::unique_ptr<Entry> entry;
+  };
+  // When an entry was used, as far as is known; it may have been used since.
+  struct Use {
+    uint64_t used;
+    Entry* entry;
+    bool operator>(const Use& other) const { return used > other.used; }
+  };
+  // Guarded by its mutex. The places are a table with linear probing.
   struct Part {
+    // The place of the call, or the free one where it belongs.
+    size_t find(uint64_t hash, const Call& call) const;
+    void add(std::unique_ptr<Entry> entry);
+    std::unique_ptr<Entry> take_oldest();
+
     mutable std::mutex mutex;
-    std::list<Entry> entries;  // the latest used first; guarded by mutex
-    std::unordered_multimap<uint64_t, std::list<Entry>::iterator> by_hash;
+    std::vector<Place> places;  // a power of two, at most half of them taken
+    std::vector<Use> uses;      // a heap: the earliest first
+    size_t entries = 0;
+    uint64_t clock = 0;
     uint64_t hits = 0;
     uint64_t misses = 0;
     uint64_t evictions = 0;
+
+   private:
+    size_t next(size_t place) const {
+      return (place + 1) & (places.size() - 1);
+    }
+    size_t first_of(uint64_t hash) const {
+      return (hash >> 28) & (places.size() - 1);
+    }
+    void put(std::unique_ptr<Entry> entry);
+    void grow();
+    std::unique_ptr<Entry> take(const Entry* entry);
   };
 
   Part& part(uint64_t hash) { return parts_[hash >> 60]; }
-  static std::list<Entry>::iterator find_in(Part& part, uint64_t hash,
-                                            uint64_t operator_id,
-                                            uint64_t settings,
-                                            std::span<const Word> key);
 
   const size_t part_capacity_;
   std::array<Part, kParts> parts_;

@@ -110,7 +110,7 @@ class OpenRegDeviceAllocator::Impl {
     }
     void release(Block* block) noexcept {
       block->parked.store(false, std::memory_order_relaxed);
-      live.take(block->ptr);
+      live.remove(block->ptr);
       block->segment->cache->release(block);
     }
 

@@ -1,13 +1,13 @@
 #include "backend/first_use.h"
 
 #include "backend/amp/autocast.h"
-#include "backend/aten/layouts/registration.h"
+#include "backend/seam.h"
 
 namespace torch_openreg {
 
 void register_on_first_use() {
   static const bool registered = [] {
-    register_layouts();
+    register_device_layouts();
     register_autocast();
     return true;
   }();

@@ -1,11 +1,10 @@
 // Everything that PyTorch is given when the library is loaded, in order. What
 // takes too long for an import is in first_use.cpp.
-#include "backend/aten/layouts/registration.h"
-#include "backend/aten/catch_all.h"
-#include "backend/aten/fallback.h"
-#include "backend/aten/ops/registration.h"
-#include "backend/library.h"
+#include "backend/ops/registration.h"
+#include "backend/fallback/fallback.h"
+#include "backend/pytorch/library.h"
 #include "backend/runtime/registration.h"
+#include "backend/seam.h"
 
 namespace torch_openreg {
 
@@ -33,12 +32,10 @@ void register_operators() {
   register_dropout(device);
   register_fused_cells(device);
   register_histograms(device);
-  register_nested(device);
   register_recurrent(device);
   register_recurrent(implement("aten", c10::DispatchKey::AutogradPrivateUse1));
   register_lazy_copies(implement("aten", c10::DispatchKey::Conjugate));
   register_lazy_copies(implement("aten", c10::DispatchKey::Negative));
-  register_quantized(implement("aten", c10::DispatchKey::QuantizedPrivateUse1));
   register_custom_abs();
   register_custom_autograd_fn();
   register_custom_sub();
@@ -47,8 +44,7 @@ void register_operators() {
 void register_backend() {
   register_runtime();
   register_operators();
-  // For what has no kernel by now.
-  register_catch_all();
+  register_device_kernels();
   register_fallback(implement("_", c10::DispatchKey::PrivateUse1));
 }
 

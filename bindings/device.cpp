@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "backend/aten/fallback_log.h"
+#include "backend/fallback/fallback_log.h"
 #include "backend/first_use.h"
 #include "backend/runtime/check.h"
 #include "backend/runtime/functions.h"

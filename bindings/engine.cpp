@@ -1,12 +1,11 @@
 // How operators run: counters, the copying fallback, settings.
-#include "backend/aten/engine.h"
 
 #include <exception>
 
-#include "backend/aten/fallback_log.h"
-#include "backend/aten/settings.h"
+#include "backend/fallback/fallback_log.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/sync_debug.h"
+#include "backend/seam.h"
 #include "bindings/frames.h"
 #include "bindings/module.h"
 
@@ -15,16 +14,16 @@ namespace torch_openreg::bindings {
 namespace {
 
 py::dict statistics() {
-  const EngineStatistics now = engine_statistics();
+  const LaunchStatistics now = launch_statistics();
   py::dict result;
   result["launches"] = now.launches;
   result["synchronous_runs"] = now.synchronous;
   result["inferred_kinds"] = now.inferred;
   result["rehearsed_kinds"] = now.rehearsed;
-  result["cache_hits"] = now.cache.hits;
-  result["cache_misses"] = now.cache.misses;
-  result["cache_evictions"] = now.cache.evictions;
-  result["cache_entries"] = now.cache.entries;
+  result["cache_hits"] = now.cache_hits;
+  result["cache_misses"] = now.cache_misses;
+  result["cache_evictions"] = now.cache_evictions;
+  result["cache_entries"] = now.cache_entries;
   return result;
 }
 

@@ -13,7 +13,7 @@ run_clang_tidy() {
 }
 
 stage "format" tools/format.sh --check
-stage "includes" tools/check_includes.sh
+stage "includes" tools/check_includes.py
 stage "ruff" ruff check --quiet
 stage "mypy" mypy --no-error-summary
 stage "clang-tidy: configure" configure dev

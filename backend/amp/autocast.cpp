@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "backend/library.h"
+#include "backend/pytorch/library.h"
 
 namespace torch_openreg {
 

@@ -4,15 +4,14 @@
 #include <c10/core/DispatchKeySet.h>
 
 #include <atomic>
-#include <cstring>
+#include <cstddef>
 #include <deque>
 #include <mutex>
-#include <vector>
 
 #include "backend/runtime/check.h"
 #include "backend/runtime/event.h"
-#include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
+#include "backend/seam.h"
 
 namespace torch_openreg {
 
@@ -42,7 +41,7 @@ OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
 void OpenRegGeneratorImpl::drop_engine() noexcept {
   if (!last_.has_value()) return;
   try {
-    launch(Kernel::kDropGenerator, &id_, sizeof id_, *last_, Length::kCheap);
+    drop_device_generator(id_, *last_);
   } catch (const std::exception&) {
     // A device that is broken or gone has forgotten its engines.
   }
@@ -88,10 +87,9 @@ void OpenRegGeneratorImpl::set_state(const c10::TensorImpl& state) {
 
 void OpenRegGeneratorImpl::fetch_state() const {
   const at::Tensor state = state_of(host_);
-  const size_t bytes =
-      launch_and_wait(Kernel::kGetGenerator, &id_, sizeof id_, *last_,
-                      Length::kCheap, state.mutable_data_ptr(), state.nbytes());
-  TORCH_INTERNAL_ASSERT(bytes == state.nbytes());
+  get_device_generator(
+      id_, {static_cast<std::byte*>(state.mutable_data_ptr()), state.nbytes()},
+      *last_);
   host_.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
 }
 
@@ -106,18 +104,13 @@ bool OpenRegGeneratorImpl::is_behind() const {
 
 void OpenRegGeneratorImpl::send_state(const OpenRegStream& stream) {
   if (is_seeded_) {
-    const uint64_t message[] = {id_, host_.current_seed()};
-    launch(Kernel::kSetGenerator, message, sizeof message, stream,
-           Length::kCheap);
-    return;
+    return seed_device_generator(id_, host_.current_seed(), stream);
   }
   const at::Tensor state = state_of(host_);
-  std::vector<std::byte> message(sizeof id_ + state.nbytes());
-  std::memcpy(message.data(), &id_, sizeof id_);
-  std::memcpy(message.data() + sizeof id_, state.const_data_ptr(),
-              state.nbytes());
-  launch(Kernel::kSetGenerator, message.data(), message.size(), stream,
-         Length::kCheap);
+  set_device_generator(
+      id_,
+      {static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes()},
+      stream);
 }
 
 // Makes draws on `stream` come behind the earlier ones.

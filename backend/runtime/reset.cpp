@@ -2,9 +2,9 @@
 
 #include "backend/runtime/check.h"
 #include "backend/runtime/device_allocator.h"
-#include "backend/runtime/executor.h"
 #include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
+#include "backend/seam.h"
 
 namespace torch_openreg {
 
@@ -14,7 +14,7 @@ void reset_device(c10::DeviceIndex device) {
   const orError_t code = orDeviceReset();
   // Whatever came of it, what there was is gone.
   begin_device_life(index);
-  forget_executor(index);
+  forget_device_kernels(index);
   forget_streams(index);
   OpenRegDeviceAllocator::get().forget_device(index);
   OPENREG_CHECK(code);

@@ -5,9 +5,9 @@
 
 #include "core/runtime.h"
 #include "core/system_memory.h"
-#include "inprocess/execution_places.h"
-#include "inprocess/loaded_module.h"
-#include "inprocess/worker_queue.h"
+#include "execution/execution_places.h"
+#include "execution/loaded_module.h"
+#include "execution/worker_queue.h"
 
 namespace openreg {
 

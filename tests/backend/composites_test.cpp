@@ -1,6 +1,6 @@
 // Composites: what is taken apart is put together again, and parts that can't
 // belong together are refused.
-#include "backend/executor/composites.h"
+#include "backend/simulation/common/composites.h"
 
 #include <ATen/ops/_nested_tensor_from_tensor_list.h>
 #include <ATen/ops/arange.h>

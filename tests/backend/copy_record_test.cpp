@@ -1,5 +1,5 @@
 // The copy's record: what is written is read, and nothing else is.
-#include "backend/executor/copy_record.h"
+#include "backend/simulation/common/copy_record.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/executor/attach.h"
-#include "backend/executor/settings.h"
+#include "backend/simulation/common/attach_message.h"
+#include "backend/simulation/common/settings.h"
 #include "support/environment.h"
 #include "support/executor.h"
 #include "support/mutator.h"

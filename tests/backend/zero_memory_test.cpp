@@ -1,5 +1,5 @@
 // Memory for stand-ins: zeros, and room around it that kernels may read.
-#include "backend/aten/zero_memory.h"
+#include "backend/simulation/host/zero_memory.h"
 
 #include <gtest/gtest.h>
 

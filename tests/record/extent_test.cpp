@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/record/reader.h"
+#include "backend/simulation/record/reader.h"
 #include "support/environment.h"
 #include "support/extent.h"
 #include "support/samples.h"

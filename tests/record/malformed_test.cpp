@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/record/reader.h"
+#include "backend/simulation/record/reader.h"
 #include "support/fuzz_record.h"
 #include "support/samples.h"
 

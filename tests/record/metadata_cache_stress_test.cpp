@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/record/metadata_cache.h"
+#include "backend/simulation/record/metadata_cache.h"
 #include "support/environment.h"
 
 namespace torch_openreg::record::test {

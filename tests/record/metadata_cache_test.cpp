@@ -1,5 +1,5 @@
 // The cache of output metadata, beside a model of it.
-#include "backend/record/metadata_cache.h"
+#include "backend/simulation/record/metadata_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "backend/record/words.h"
+#include "backend/simulation/record/words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/system_memory.h"
-#include "inprocess/worker_queue.h"
+#include "execution/worker_queue.h"
 #include "isolated/device/tasks.h"
 
 namespace openreg {

@@ -10,7 +10,7 @@
 
 #include "core/context.h"
 #include "core/queue_list.h"
-#include "inprocess/execution_places.h"
+#include "execution/execution_places.h"
 #include "isolated/device/answers.h"
 #include "isolated/device/host_view.h"
 #include "isolated/device/modules.h"

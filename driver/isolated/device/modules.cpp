@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "inprocess/loaded_module.h"
+#include "execution/loaded_module.h"
 
 namespace openreg {
 

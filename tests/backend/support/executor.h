@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/record/writer.h"
+#include "backend/simulation/record/writer.h"
 #include "openreg/kernel.h"
 
 namespace torch_openreg::test {

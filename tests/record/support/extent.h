@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "backend/record/reader.h"
+#include "backend/simulation/record/reader.h"
 
 namespace torch_openreg::record::test {
 

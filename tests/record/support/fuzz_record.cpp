@@ -6,9 +6,9 @@
 #include <cstring>
 #include <memory>
 
-#include "backend/record/reader.h"
-#include "backend/record/words.h"
-#include "backend/record/writer.h"
+#include "backend/simulation/record/reader.h"
+#include "backend/simulation/record/words.h"
+#include "backend/simulation/record/writer.h"
 #include "support/extent.h"
 
 namespace torch_openreg::record::test {

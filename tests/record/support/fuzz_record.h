@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/record/format.h"
+#include "backend/simulation/record/format.h"
 
 namespace torch_openreg::record::test {
 

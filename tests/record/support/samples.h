@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/record/format.h"
-#include "backend/record/writer.h"
+#include "backend/simulation/record/format.h"
+#include "backend/simulation/record/writer.h"
 
 namespace torch_openreg::record::test {
 

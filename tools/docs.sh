@@ -11,5 +11,4 @@ stage "docs: install" tools/extra_venv.sh .venv-docs requirements-docs.txt
 export NO_MKDOCS_2_WARNING=1
 stage "docs: build" .venv-docs/bin/python -m mkdocs build --quiet --strict
 stage "docs: check" python tools/check_site.py build/site
-echo "The site is build/site/index.html. To search it, serve it:" \
-  "python -m http.server --directory build/site"
+echo "The site is build/site/index.html. A browser opens it as a file, search included."

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
@@ -28,8 +27,9 @@ _PAGES = {
     "CHANGELOG.md": "changelog.md",
 }
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
-# A page takes a part of a document by this line; comments in the document bound it.
-_PART = re.compile(r"^<!-- from (\S+): (\w+) -->$", re.MULTILINE)
+_CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+# A test behind its file, or a name that takes a quarter of the page.
+_LONG_NAME = re.compile(r"<code>(?:::\w+|\w{40,})</code>")
 _LANGUAGES = {
     ".c": "c",
     ".cpp": "cpp",
@@ -52,10 +52,10 @@ def _target(document: str, link: str) -> str:
 
 
 def _page_of(path: str) -> str | None:
-    """Return the page that a document is, or None for other files."""
+    """Return what a document or a picture is in the site, or None for other files."""
     if path in _PAGES:
         return _PAGES[path]
-    if path.startswith("docs/") and path.endswith(".md"):
+    if path.startswith("docs/") and path.endswith((".md", ".svg")):
         return path.removeprefix("docs/")
     return None
 
@@ -144,22 +144,7 @@ def on_page_markdown(
     if here.startswith("source/"):
         return markdown
     documents = {page: document for document, page in _PAGES.items()}
-    changed = _with_links(markdown, documents.get(here, f"docs/{here}"), here)
-    return _PART.sub(lambda m: _with_links(_part(m[1], m[2]), m[1], here), changed)
-
-
-def _part(document: str, name: str) -> str:
-    """Return the part of a document that has this name. Raises if there is none."""
-    text = (ROOT / document).read_text()
-    _, begin, rest = text.partition(f"<!-- {name}: begin -->\n")
-    part, end, _ = rest.partition(f"<!-- {name}: end -->\n")
-    if not begin or not end:
-        raise PluginError(f"{document} has no part {name!r}")
-    return part
-
-
-def _with_links(text: str, document: str, page: str) -> str:
-    """Return what ``document`` says as a part of ``page``, with links that fit it."""
+    document = documents.get(here, f"docs/{here}")
 
     def changed(match: re.Match[str]) -> str:
         link, anchor = match[1], match[2] or ""
@@ -167,6 +152,18 @@ def _with_links(text: str, document: str, page: str) -> str:
         if not _is_local(link) or not (ROOT / path).exists():
             return match[0]
         target = _page_of(path) or _source_page(path)
-        return posixpath.relpath(target, posixpath.dirname(page) or ".") + anchor
+        return posixpath.relpath(target, posixpath.dirname(here) or ".") + anchor
 
-    return _LINK.sub(changed, text)
+    return _LINK.sub(changed, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let the longest names in tables, those of tests, break between their words.
+
+    The stylesheet keeps all other names in a table whole.
+    """
+    return _CELL.sub(lambda cell: _LONG_NAME.sub(_with_breaks, cell[0]), html)
+
+
+def _with_breaks(code: re.Match[str]) -> str:
+    return "<wbr>" + re.sub(r"(?<=[a-z0-9]_)(?=[a-z0-9])", "<wbr>", code[0])

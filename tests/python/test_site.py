@@ -64,6 +64,12 @@ def test_every_document_is_in_the_menu():
     assert named == pages | OUTSIDE
 
 
+def test_every_stylesheet_and_script_exists():
+    names = re.findall(r"\b\w+/[\w-]+\.(?:css|js)\b", MENU)
+    assert len(names) >= 2
+    assert [name for name in names if not (ROOT / "docs" / name).is_file()] == []
+
+
 def test_every_module_of_the_reference_exists():
     names = [
         name

@@ -1,4 +1,4 @@
-// Copies between tensors. Full form: backend/aten/copy.cpp.
+// Copies between tensors. Full form: backend/ops/copy.cpp.
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 

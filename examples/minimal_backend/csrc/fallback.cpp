@@ -1,4 +1,4 @@
-// All other operators, on the CPU. Full form: backend/aten/fallback.cpp.
+// All other operators, on the CPU. Full form: backend/fallback/fallback.cpp.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
 

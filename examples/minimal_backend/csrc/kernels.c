@@ -1,4 +1,4 @@
-/* What runs on the device. Full form: backend/executor/kernels.cpp. */
+/* What runs on the device. Full form: backend/simulation/device/kernels.cpp. */
 #include "kernels.h"
 
 #include <string.h>

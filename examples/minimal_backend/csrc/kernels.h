@@ -1,4 +1,4 @@
-/* The arguments of a kernel. Full form: backend/record/format.h. */
+/* The arguments of a kernel. Full form: backend/simulation/record/format.h. */
 #ifndef ACME_KERNELS_H
 #define ACME_KERNELS_H
 

@@ -18,9 +18,12 @@ _ONCE = (
     "isolated/test_distance.py",
     "isolated/test_kill.py",
     "isolated/test_staging.py",
+    "test_bare_build.py",
+    "test_includes.py",
     "test_info.py",
     "test_integration_table.py",
     "test_paths.py",
+    "test_pictures.py",
     "test_wheel.py",
 )
 # Each of their tests runs on one of the drivers.

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 import torch
 from torch.overrides import has_torch_function_unary
 
-from torch_openreg import _C, _sharing, _testing
-from torch_openreg.openreg._lazy import _lazy_call, is_initialized
+from torch_openreg import _C, _refusals, _sharing, _testing
+from torch_openreg.openreg._lazy import is_initialized
 from torch_openreg.openreg.engine import _wait_for_queued_work
 from torch_openreg.openreg.random import _fork_before_first_use
 
@@ -316,4 +316,5 @@ def apply() -> None:
     _patch_set_warn_always()
     _patch_set_num_threads()
     _testing.apply()
-    _lazy_call(_sharing.apply)  # before there is a device tensor, no sooner
+    _refusals.apply()
+    _sharing.apply()

@@ -15,6 +15,9 @@ from typing import Any
 import torch
 from torch.multiprocessing import reductions
 
+from torch_openreg._on_import import patch_on_import
+from torch_openreg.openreg._lazy import _lazy_call, is_initialized
+
 # The types that are pickled by their memory, and how. Other tensors, those of
 # subclasses, are pickled by their values.
 _REDUCTIONS: dict[type, Callable[[Any], Any]] = {
@@ -32,7 +35,8 @@ def _refuse(value: Any) -> None:
         raise RuntimeError(
             f"Cannot send a tensor on {value.device} to another process: the memory of "
             "the device belongs to this one. Send tensor.cpu(), and move it to a "
-            "device there."
+            'device there. See docs/troubleshooting.md under "A tensor is sent to '
+            'another process".'
         )
 
 
@@ -93,28 +97,31 @@ def _refusing(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return reduce
 
 
-def _patch_put() -> None:
+def _patch_put(queues: types.ModuleType) -> None:
     """Let ``put`` look for device tensors before the queue's thread pickles them.
 
     Queues that handle their thread's errors, as ``concurrent.futures`` does, still do.
     """
-    from multiprocessing import queues
 
     def checking(original: Callable[..., None]) -> Callable[..., None]:
         @wraps(original)
         def put(self: Any, obj: Any, *args: Any, **kwargs: Any) -> None:
-            handler: Any = queues.Queue._on_queue_feeder_error  # type: ignore[attr-defined]
-            if self._on_queue_feeder_error is handler:
+            handler = queues.Queue._on_queue_feeder_error
+            if is_initialized() and self._on_queue_feeder_error is handler:
                 _refuse_anywhere_in(obj)
             original(self, obj, *args, **kwargs)
 
         return put
 
     for kind in (queues.Queue, queues.JoinableQueue):
-        kind.put = checking(kind.put)  # type: ignore[method-assign]
+        kind.put = checking(kind.put)
 
 
 def apply() -> None:
-    """Apply every patch. Call it once, before there is a tensor on a device."""
-    _patch_reductions()
-    _patch_put()
+    """Apply every patch. Call it once.
+
+    ``put`` is patched before there is a device tensor: ``queue.put(make_one())`` looks
+    it up first.
+    """
+    patch_on_import("multiprocessing.queues", _patch_put)
+    _lazy_call(_patch_reductions)

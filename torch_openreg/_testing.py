@@ -6,17 +6,12 @@ imported and not before: it is large, and few programs need it.
 """
 
 import gc
-import sys
-from collections.abc import Sequence
 from functools import wraps
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 
-_MODULE = "torch.testing._internal.common_device_type"
+from torch_openreg._on_import import patch_on_import
 
 
 def _patch_sufficient_memory(module: ModuleType) -> None:
@@ -56,45 +51,6 @@ def _patch(module: ModuleType) -> None:
     _patch_device_type(module)
 
 
-class _PatchingLoader(Loader):
-    """Loads the module as ``original`` does, then patches it."""
-
-    def __init__(self, original: Loader) -> None:
-        self._original = original
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave it to the original."""
-        return self._original.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the module, then patch it."""
-        self._original.exec_module(module)
-        _patch(module)
-
-
-class _Finder(MetaPathFinder):
-    """Waits for the import of the one module, then leaves."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        """Find the module as if this finder were not there, with another loader."""
-        if fullname != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _PatchingLoader(spec.loader)
-        return spec
-
-
 def apply() -> None:
     """Patch the module, now if it is there, else when it comes. Call it once."""
-    module = sys.modules.get(_MODULE)
-    if module is None:
-        sys.meta_path.insert(0, _Finder())
-    else:
-        _patch(module)
+    patch_on_import("torch.testing._internal.common_device_type", _patch)

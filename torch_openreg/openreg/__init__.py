@@ -11,6 +11,7 @@ from torch import AcceleratorError, OutOfMemoryError
 # The private names are looked up on this module by PyTorch.
 from torch_openreg.openreg import (  # noqa: F401
     _lazy,
+    _missing,
     _utils,
     amp,
     engine,
@@ -247,4 +248,4 @@ def __getattr__(name: str) -> Any:
     # torch.utils.checkpoint reads this name; it changes, so it cannot be imported.
     if name == "_initialized":
         return _lazy._initialized
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _missing.find(name)

@@ -8,6 +8,7 @@ from torch.types import Device
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init, is_initialized
+from torch_openreg.openreg._missing import NO_GRAPHS
 from torch_openreg.openreg._utils import _get_device_index
 from torch_openreg.openreg.devices import get_device_properties
 
@@ -129,7 +130,7 @@ class Event(torch.Event):
         if interprocess:
             raise NotImplementedError(_NO_IPC)
         if external:
-            raise NotImplementedError("external events need OpenReg graphs")
+            raise NotImplementedError(f"External events are for graphs. {NO_GRAPHS}")
         return super().__new__(
             cls, "openreg", enable_timing=enable_timing, blocking=blocking
         )

@@ -1,5 +1,5 @@
-// The seam: all that the parts which a vendor keeps (runtime/, ops/, fallback/,
-// amp/) ask of whatever runs operators on the device. simulation/ answers with
+// The seam: all that the parts which a vendor keeps ask of whatever runs
+// operators on the device. simulation/ answers with
 // the CPU's kernels; bare/ answers for a device that has no kernels yet, and is
 // where a vendor's own launches begin.
 #pragma once
@@ -23,7 +23,8 @@ namespace torch_openreg {
 // --- Registration ---
 
 // Registers a kernel for every operator that the device can run and that has
-// none by now. Called once, last of all.
+// none by now. Called once, after the kernels written by hand and before the
+// fallback.
 void register_device_kernels();
 
 // The same for sparse, nested and quantized tensors, at the first use of a
@@ -48,8 +49,8 @@ class DeviceOperator {
   // Takes the arguments from the stack and leaves the results.
   void run(torch::jit::Stack* stack) const;
 
-  // The same for arguments among which all results are: the operator writes
-  // them, and they have their final size. The host does not wait.
+  // The same for an operator that only writes some of its arguments, which have
+  // their final size. The simulation does not wait.
   void launch(std::span<c10::IValue> arguments) const;
 
  private:
@@ -60,7 +61,8 @@ class DeviceOperator {
 // --- Copies ---
 
 // Copies values between tensors of the same sizes on one device, any strides
-// and dtypes, in the order of the current stream. That device is current.
+// and dtypes, in the order of the current stream. The caller has made the
+// device current.
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src);
 
 // Throws PyTorch's error if no copy from the dtype of `src` to that of `dst`

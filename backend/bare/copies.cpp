@@ -41,7 +41,8 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   const CleanDispatch clean;
   const OpenRegStream stream = getCurrentOpenRegStream(dst.device().index());
   const at::Tensor from = fetch(src, stream);
-  const at::Tensor to = fetch(dst, stream);  // with what lies between elements
+  // With what lies between elements, so nobody else may write there meanwhile.
+  const at::Tensor to = fetch(dst, stream);
   copy_values(to, from);
   OPENREG_CHECK(orMemcpyAsync(dst.mutable_data_ptr(), to.const_data_ptr(),
                               extent_of(dst), orMemcpyHostToDevice,

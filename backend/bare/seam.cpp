@@ -1,16 +1,16 @@
-// The seam of a device that has no kernels: every operator without one written
-// by hand goes to the counted fallback. Where a vendor begins: what he launches
-// takes the place of these answers, one by one.
+// The seam of a device that has no kernels: PyTorch takes operators apart, and
+// those that have no kernel of ours go to the counted fallback. Where a vendor
+// begins: his launches take the place of these answers, one by one.
 #include "backend/seam.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
-#include <utility>
+#include <vector>
 
 #include "backend/fallback/fallback.h"
-#include "backend/pytorch/library.h"
+#include "backend/pytorch/schema.h"
 
 namespace torch_openreg {
 
@@ -27,12 +27,18 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 }  // namespace
 
-// PyTorch would take these apart into operators that it has for devices which
-// it knows by name.
+// The global fallback is never asked for these: PyTorch has kernels for every
+// device, which know some devices by name.
 void register_device_kernels() {
-  torch::Library& m = implement("aten", c10::DispatchKey::PrivateUse1);
-  for (const char* const name : {"convolution", "convolution_backward"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static auto& handles = *new std::vector<c10::RegistrationHandleRAII>;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op.has_value() || !is_better_whole(*op)) continue;
+    handles.push_back(dispatcher.registerImpl(
+        name, c10::DispatchKey::PrivateUse1,
+        c10::KernelFunction::makeFromBoxedFunction<&fall_back>(), std::nullopt,
+        nullptr, "OpenReg's fallback"));
   }
 }
 
@@ -59,7 +65,9 @@ void DeviceOperator::launch(std::span<c10::IValue> arguments) const {
   fall_back(impl_->op, &stack);
 }
 
-// The fallback draws on the host, so the host's generators have the state.
+// The fallback draws on the host, from the state that the host's generators
+// have. Nobody calls these before a kernel that draws on the device calls
+// OpenRegGeneratorImpl::prepare_draw().
 void seed_device_generator(uint64_t /*id*/, uint64_t /*seed*/,
                            const OpenRegStream& /*stream*/) {
   refuse_to_draw();
@@ -75,9 +83,7 @@ void get_device_generator(uint64_t /*id*/, std::span<std::byte> /*state*/,
   refuse_to_draw();
 }
 
-void drop_device_generator(uint64_t /*id*/, const OpenRegStream& /*stream*/) {
-  refuse_to_draw();
-}
+void drop_device_generator(uint64_t /*id*/, const OpenRegStream& /*stream*/) {}
 
 void forget_device_kernels(c10::DeviceIndex /*device*/) {}
 

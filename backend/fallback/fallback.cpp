@@ -5,6 +5,7 @@
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -116,6 +117,7 @@ class DrawnGenerators {
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!is_generator(op.schema().arguments()[i])) continue;
       at::Generator ours = choose_generator(arguments[i], device);
+      locks_.emplace_back(ours.mutex());
       at::Generator drawn = at::detail::createCPUGenerator();
       drawn.set_state(ours.get_state());
       arguments[i] = drawn;
@@ -129,6 +131,8 @@ class DrawnGenerators {
 
  private:
   std::vector<std::pair<at::Generator, at::Generator>> pairs_;
+  // Nobody else draws from ours meanwhile. (No operator has two generators.)
+  std::vector<std::unique_lock<std::mutex>> locks_;
 };
 
 uint64_t bytes_on_device(std::span<const c10::IValue> arguments) {

@@ -47,6 +47,19 @@ inline bool may_take_host_indices(const c10::OperatorHandle& op) {
          kIndexing.end();
 }
 
+// Operators that PyTorch would take apart on the host, though their parts know
+// the CPU's and CUDA's devices alone, or send to a backend by another name, but
+// that are better carried whole: the CPU then chooses the algorithm.
+inline bool is_better_whole(const c10::OperatorHandle& op) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "aten::convolution", "aten::convolution_backward", "aten::_convolution",
+      "aten::kaiser_window", "aten::mode",
+      // These read their tensors' memory, wherever it is.
+      "aten::_grid_sampler_2d_cpu_fallback",
+      "aten::_grid_sampler_2d_cpu_fallback_backward"};
+  return std::ranges::find(kNames, op.operator_name().name) != kNames.end();
+}
+
 // Throws PyTorch's error for tensors on different devices.
 [[noreturn]] inline void throw_mixed_devices(const c10::OperatorHandle& op,
                                              c10::Device a, c10::Device b) {

@@ -1,5 +1,7 @@
 // The seam, answered by the simulation: what the rest of the backend asks of
-// the device goes to the engine and to the executor's kernels.
+// the device goes to the engine and to the executor's kernels. Four answers are
+// where their state is: check_convertible in host/conversion.cpp, the settings
+// in host/settings.cpp, set_verification in host/engine.cpp.
 #include "backend/seam.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -62,6 +64,7 @@ void seed_device_generator(uint64_t id, uint64_t seed,
          Length::kCheap);
 }
 
+// The kernel is that of a seed: the size tells them apart.
 void set_device_generator(uint64_t id, std::span<const std::byte> state,
                           const OpenRegStream& stream) {
   std::vector<std::byte> message(sizeof id + state.size());

@@ -7,6 +7,7 @@ goes to the counted fallback, whose report is the list of what is to be written.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -115,6 +116,24 @@ def test_the_simulation_is_not_in_it(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.endswith("lib/libtorch_openreg.so") for name in names)
     assert not any("executor" in name for name in names)
+
+
+def test_the_folder_can_be_deleted(tmp_path):
+    """Then the build is one without the simulation by itself, tests included."""
+    listed = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
+    for name in filter(None, listed):
+        if name.startswith(("backend/simulation/", "tests/python/")):
+            continue
+        copy = tmp_path / "tree" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy)
+    options = ("-G", "Ninja", "-D", f"Python_EXECUTABLE={sys.executable}")
+    cmake = ("cmake", "-S", tmp_path / "tree", "-B", tmp_path / "build", *options)
+    assert "Generating done" in run(*cmake)
+    rules = (tmp_path / "build" / "build.ninja").read_text()
+    assert "backend/bare/seam.cpp" in rules
+    assert "openreg_backend_tests" in rules
+    assert "backend/simulation" not in rules
 
 
 def test_a_network_trains_and_the_report_lists_what_is_to_be_written(python, tmp_path):

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/pytorch/cpp_kernel.h"
+#include "backend/pytorch/schema.h"
 #include "backend/pytorch/tensor_lists.h"
 #include "backend/simulation/common/signatures.h"
 #include "backend/simulation/host/engine.h"
@@ -24,17 +25,6 @@ namespace torch_openreg {
 namespace {
 
 constexpr auto kKey = c10::DispatchKey::PrivateUse1;
-
-// Operators that PyTorch would take apart on the host, though their parts know
-// the CPU's and CUDA's devices alone, or send to a backend by another name, but
-// that are better carried whole: one record, and the CPU's own choice of
-// algorithm.
-constexpr std::array<std::string_view, 7> kCarriedWhole = {
-    "aten::convolution", "aten::convolution_backward", "aten::_convolution",
-    "aten::kaiser_window", "aten::mode",
-    // These read their tensors' memory, wherever it is.
-    "aten::_grid_sampler_2d_cpu_fallback",
-    "aten::_grid_sampler_2d_cpu_fallback_backward"};
 
 // Operators of new tensors that PyTorch makes empty and gives to another one as
 // `out`. That one resizes them, so its calls would never be of a known kind; as
@@ -294,12 +284,11 @@ bool is_made_by_out(const c10::OperatorHandle& op) {
 bool is_wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(kKey)) return false;  // written by hand
   if (is_view(op.schema())) return false;
-  const std::string& name = op.operator_name().name;
   // A device runs no Python.
   if (has_python_kernel(op, c10::DispatchKey::CPU)) return false;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-         std::ranges::find(kCarriedWhole, name) != kCarriedWhole.end() ||
-         is_foreach(op) || is_taken_apart_in_place(op) || is_made_by_out(op);
+         is_better_whole(op) || is_foreach(op) || is_taken_apart_in_place(op) ||
+         is_made_by_out(op);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Kernels, and three operators. Full form: backend/simulation/host/executor.cpp,
-// backend/ops/dropout.cpp and the other families there.
+// Kernels, and three operators. Full form: backend/simulation/host/executor.cpp
+// and the families in backend/ops/.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/CPUFallback.h>

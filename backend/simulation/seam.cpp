@@ -1,7 +1,7 @@
 // The seam, answered by the simulation: what the rest of the backend asks of
 // the device goes to the engine and to the executor's kernels. Four answers are
 // where their state is: check_convertible in host/conversion.cpp, the settings
-// in host/settings.cpp, set_verification in host/engine.cpp.
+// in host/settings.cpp, set_verification in host/call_kinds.cpp.
 #include "backend/seam.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>

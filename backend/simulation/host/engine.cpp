@@ -17,11 +17,11 @@
 #include "backend/runtime/sync_debug.h"
 #include "backend/seam.h"
 #include "backend/simulation/common/warnings.h"
+#include "backend/simulation/host/call_kinds.h"
 #include "backend/simulation/host/encode.h"
 #include "backend/simulation/host/executor.h"
 #include "backend/simulation/host/metadata.h"
 #include "backend/simulation/host/new_output.h"
-#include "backend/simulation/host/rehearsal.h"
 #include "backend/simulation/host/settings.h"
 #include "backend/simulation/host/synchronous.h"
 
@@ -29,32 +29,15 @@ namespace torch_openreg {
 
 namespace {
 
-// Entries; about a kilobyte each.
-constexpr size_t kCacheCapacity = 16384;
-
-record::MetadataCache& cache() {
-  static auto& instance = *new record::MetadataCache(kCacheCapacity);
-  return instance;
-}
-
 std::atomic<uint64_t> launches{0};
 std::atomic<uint64_t> synchronous{0};
-std::atomic<uint64_t> inferred{0};
-std::atomic<uint64_t> rehearsed{0};
 
 using Outputs = c10::SmallVector<at::Tensor, 4>;
-using Metadata = std::shared_ptr<const record::CallMetadata>;
 
 std::span<c10::IValue> arguments_of(const OperatorInfo& info,
                                     torch::jit::Stack& stack) {
   const size_t count = info.written.size();
   return {stack.data() + stack.size() - count, count};
-}
-
-// Offsets matter where tensors share a storage: they may overlap.
-uint64_t context_of(record::Writer& writer, uint64_t settings) {
-  if (C10_LIKELY(!writer.has_shared_storage())) return settings;
-  return record::MetadataCache::hash_of(0, settings, writer.offsets());
 }
 
 void add_output(const record::OutputShape& shape, const at::Tensor& output,
@@ -138,73 +121,6 @@ void run_asynchronously(const OperatorInfo& info, Encoder& encoder,
   give_results(info, metadata, outputs, stack);
 }
 
-// What is kept of a signature is what a good call of it gave: see Note [Shape
-// rules]. It stands in the cache beside the kinds.
-uint64_t signature_id(const OperatorInfo& info) { return ~info.id; }
-
-// The part of a call that decides whether the CPU has a kernel for it.
-void write_signature(const OperatorInfo& info, Encoder& encoder,
-                     std::span<const c10::IValue> arguments,
-                     record::Words* signature) {
-  const bool with_numbers = !info.checks_numbers();
-  encoder.writer().write_signature(with_numbers, signature);
-  if (with_numbers) return;
-  for (const size_t i : info.enumerations) {
-    if (arguments[i].isInt()) {
-      signature->push(static_cast<record::Word>(arguments[i].toInt()));
-    }
-  }
-}
-
-// What a good call of the same signature gave; null if there was none.
-Metadata find_signature(const OperatorInfo& info, Encoder& encoder,
-                        uint64_t settings,
-                        std::span<const c10::IValue> arguments) {
-  record::Words signature;
-  write_signature(info, encoder, arguments, &signature);
-  return cache().find(signature_id(info), settings, signature.view());
-}
-
-// Whether a good call says that others of its kind are: kernels look at the
-// dtypes of empty tensors no more than they need.
-bool is_telling(Encoder& encoder, const record::CallMetadata& metadata) {
-  if (!encoder.has_tensors()) return true;
-  return encoder.largest_bytes() > 0 &&
-         std::ranges::none_of(metadata.outputs, [](const auto& shape) {
-           return shape.bytes == 0;
-         });
-}
-
-void remember_signature(const OperatorInfo& info, Encoder& encoder,
-                        uint64_t settings,
-                        std::span<const c10::IValue> arguments,
-                        const Metadata& metadata) {
-  if (!is_telling(encoder, *metadata)) return;
-  record::Words signature;
-  write_signature(info, encoder, arguments, &signature);
-  cache().insert(signature_id(info), settings, signature.view(), metadata);
-}
-
-// What gives the same when it is resized first is worth keeping; what must
-// resize by itself is run each time.
-void remember_kind(const OperatorInfo& info, Encoder& encoder,
-                   uint64_t settings, const Metadata& metadata) {
-  const bool is_resized_by_itself =
-      !metadata->resizes.empty() && (encoder.writer().has_shared_storage() ||
-                                     !can_resize_first(info, *metadata));
-  if (is_resized_by_itself) return;
-  cache().insert(info.id, context_of(encoder.writer(), settings),
-                 encoder.writer().key(), metadata);
-}
-
-// The call was good.
-void remember(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
-              std::span<const c10::IValue> arguments,
-              const Metadata& metadata) {
-  remember_signature(info, encoder, settings, arguments, metadata);
-  remember_kind(info, encoder, settings, metadata);
-}
-
 // Leaves what a run has given in the place of the arguments.
 void give_waited(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
                  bool is_cacheable, WaitedResults waited,
@@ -236,92 +152,6 @@ void run_synchronously(const OperatorInfo& info, Encoder& encoder,
               stack);
 }
 
-// The outputs' metadata, if the same kind of call was made before.
-Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
-                       uint64_t settings) {
-  return cache().find(info.id, context_of(encoder.writer(), settings),
-                      encoder.writer().key());
-}
-
-std::atomic<bool> is_verifying{false};
-
-// Rules and Meta kernels must say what the operator gives.
-void verify(const OperatorInfo& info, std::span<const c10::IValue> arguments,
-            const record::CallMetadata& said) {
-  bool has_warned = false;
-  const NoWarnings no_warnings;
-  const Metadata given = rehearse(info, arguments, &has_warned);
-  TORCH_INTERNAL_ASSERT(given == nullptr || *given == said,
-                        "the metadata that was inferred for ", info.name,
-                        " is not what the operator gives");
-}
-
-// What the rule or the Meta kernel says, if it can be trusted.
-Metadata ask_rule_or_meta(const OperatorInfo& info, Encoder& encoder,
-                          std::span<const c10::IValue> arguments,
-                          const record::CallMetadata& pattern) {
-  if (info.rule != nullptr) {
-    Metadata said = shapes::apply(info.rule, arguments, pattern);
-    if (said != nullptr || !info.has_same_meta) return said;
-  }
-  Metadata metadata = ask_meta(info, arguments, encoder.device());
-  if (metadata == nullptr || info.has_same_meta) return metadata;
-  return has_idle_strides(info, *metadata, arguments) ? nullptr : metadata;
-}
-
-// Whether the CPU has a kernel for such calls, by what it gives for small
-// tensors; null if not, or if the Meta kernel disagrees.
-Metadata learn_signature(const OperatorInfo& info, Encoder& encoder,
-                         std::span<const c10::IValue> arguments) {
-  Metadata small = rehearse_small(info, arguments);
-  if (small == nullptr || info.checks_numbers()) return small;
-  const Metadata meta = ask_meta_small(info, arguments, encoder.device());
-  if (meta != nullptr && *meta == *small) return small;
-  info.is_meta_usable.store(false, std::memory_order_relaxed);
-  return nullptr;
-}
-
-// Of an operator for floats, as if a call had been seen.
-Metadata infer_floats(const OperatorInfo& info,
-                      std::span<const c10::IValue> arguments) {
-  return info.gives_floats ? shapes::apply_to_floats(info.rule, arguments)
-                           : nullptr;
-}
-
-// The metadata of a call that nobody needs to run for it; null if there is no
-// such way.
-Metadata infer_metadata(const OperatorInfo& info, Encoder& encoder,
-                        uint64_t settings,
-                        std::span<const c10::IValue> arguments) {
-  if (info.rule == nullptr &&
-      !info.is_meta_usable.load(std::memory_order_relaxed)) {
-    return nullptr;
-  }
-  if (writes_overlapping(info, arguments) ||
-      (encoder.writer().has_shared_storage() &&
-       writes_shared(info, arguments))) {
-    return nullptr;
-  }
-  Metadata pattern = find_signature(info, encoder, settings, arguments);
-  const bool is_new = pattern == nullptr;
-  if (is_new) pattern = infer_floats(info, arguments);
-  if (pattern == nullptr && info.can_be_small) {
-    pattern = learn_signature(info, encoder, arguments);
-  }
-  if (pattern == nullptr) return nullptr;
-  Metadata metadata = ask_rule_or_meta(info, encoder, arguments, *pattern);
-  if (metadata == nullptr) return nullptr;
-  if (is_verifying.load(std::memory_order_relaxed)) {
-    verify(info, arguments, *metadata);
-  }
-  inferred.fetch_add(1, std::memory_order_relaxed);
-  if (is_new) {
-    remember_signature(info, encoder, settings, arguments, pattern);
-  }
-  remember_kind(info, encoder, settings, metadata);
-  return metadata;
-}
-
 // Whether the stream has done its work soon. It may wait for something that
 // this thread is still to do, so there is an end to it.
 bool becomes_idle(const OpenRegStream& stream) {
@@ -342,25 +172,6 @@ bool is_run_first(const OperatorInfo& info, const Encoder& encoder) {
   constexpr size_t kLargeBytes = size_t{256} << 10;
   return (info.is_heavy || encoder.largest_bytes() >= kLargeBytes) &&
          becomes_idle(getCurrentOpenRegStream(encoder.device()));
-}
-
-// The same by a rehearsal. A call that warns is never known: the next one is
-// rehearsed again, and warns again, if the CPU's would.
-Metadata learn_by_rehearsal(const OperatorInfo& info, Encoder& encoder,
-                            uint64_t settings,
-                            std::span<const c10::IValue> arguments,
-                            bool* has_warned) {
-  rehearsed.fetch_add(1, std::memory_order_relaxed);
-  Metadata metadata = rehearse(info, arguments, has_warned);
-  if (metadata == nullptr) return nullptr;
-  if (!info.can_be_small) {
-    const Metadata meta = ask_meta(info, arguments, encoder.device());
-    if (meta != nullptr && *meta != *metadata) {
-      info.is_meta_usable.store(false, std::memory_order_relaxed);
-    }
-  }
-  if (!*has_warned) remember(info, encoder, settings, arguments, metadata);
-  return metadata;
 }
 
 // Gives the outputs their sizes first, then runs the operator again.
@@ -505,18 +316,17 @@ void launch_prepared(const OperatorInfo& info,
   TORCH_INTERNAL_ASSERT(encoder.encode(arguments));
   const DeviceScope scope(encoder.device());
   const uint64_t settings = current_settings();
-  if (find_signature(info, encoder, settings, arguments) == nullptr) {
+  if (!is_known_signature(info, encoder, settings, arguments)) {
     bool has_warned = false;
     learn_by_rehearsal(info, encoder, settings, arguments, &has_warned);
   }
   launch_record(info, encoder, settings);
 }
 
-void set_verification(bool on) { is_verifying.store(on); }
-
 EngineStatistics engine_statistics() {
-  return {launches.load(), synchronous.load(), inferred.load(),
-          rehearsed.load(), cache().statistics()};
+  const KindStatistics kinds = kind_statistics();
+  return {launches.load(), synchronous.load(), kinds.inferred, kinds.rehearsed,
+          kinds.cache};
 }
 
 }  // namespace torch_openreg

@@ -55,6 +55,9 @@ tools/docs.sh
 
 if $all; then
   tools/test_ecosystem.sh
+  stage "python: shape rules, all samples" env OPENREG_TEST_SAMPLES=1000000 \
+    python -m pytest -n auto --maxprocesses 8 \
+    tests/python/openreg/engine/test_new_kinds.py -k what_is_said
   stage "python: coverage" \
     python -m tests.coverage run --fresh --report docs/coverage.md
   stage "python: 1000 kills" env OPENREG_TEST_KILLS=1000 \

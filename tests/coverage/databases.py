@@ -44,7 +44,8 @@ class Entry:
         return sorted(self.info.supported_dtypes("cpu"), key=str)
 
 
-def _foreach_infos() -> list[Any]:
+def foreach_infos() -> list[Any]:
+    """PyTorch's descriptions of the foreach functions."""
     return [
         *methods.foreach_unary_op_db,
         *methods.foreach_binary_op_db,
@@ -59,7 +60,7 @@ def entries() -> dict[str, Entry]:
     """All entries by their keys, in the databases' order."""
     named = [
         *(("op", info.full_name, info) for info in methods.op_db),
-        *(("foreach", info.full_name, info) for info in _foreach_infos()),
+        *(("foreach", info.full_name, info) for info in foreach_infos()),
         *(("module", info.name, info) for info in module_db),
         *(("optim", info.optim_cls.__name__, info) for info in optim_db),
     ]

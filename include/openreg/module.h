@@ -42,8 +42,8 @@ OPENREG_API orError_t orModuleLoad(orModule_t* module, const char* path);
 
 /* Gives the module that every device has: `empty`, `copy`, `fill`, and kernels
  * for tests; openreg/testing.h has their arguments. It need not be unloaded,
- * and cannot be; it goes with a reset, as every module. orErrorInvalidValue
- * `module` is null */
+ * and cannot be; it goes with a reset, as every module.
+ *   orErrorInvalidValue    `module` is null */
 OPENREG_API orError_t orModuleGetBuiltin(orModule_t* module);
 
 /* Unloads `module`; its functions are refused from then on. Waits for all work

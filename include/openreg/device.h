@@ -9,6 +9,9 @@
 
 OPENREG_BEGIN_DECLS
 
+/* There are never more devices than this. */
+#define OPENREG_MAX_DEVICES 64
+
 typedef struct orDeviceProp {
   char name[256];
   size_t totalGlobalMem; /* bytes of device memory */

@@ -9,10 +9,11 @@ namespace torch_openreg {
 
 namespace {
 
-// A device is a number below 64 to the driver.
+// A bit for each device.
 std::atomic<uint64_t> used_devices{0};
+static_assert(OPENREG_MAX_DEVICES <= 64);
 
-std::array<std::atomic<uint64_t>, kMaxDevices> lives{};
+std::array<std::atomic<uint64_t>, OPENREG_MAX_DEVICES> lives{};
 
 uint64_t bit(c10::DeviceIndex device) {
   return uint64_t{1} << static_cast<unsigned>(device);

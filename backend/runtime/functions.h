@@ -10,9 +10,6 @@
 
 namespace torch_openreg {
 
-// The driver has no more.
-inline constexpr int kMaxDevices = 64;
-
 // The number of devices; 0, with one warning, if the driver cannot start.
 // Never throws and initialises nothing.
 TORCH_OPENREG_API c10::DeviceIndex device_count() noexcept;

@@ -66,7 +66,7 @@ StreamPool& pool(c10::DeviceIndex device, int level) {
   check_device_index(device);
   // Leaked: streams are used until the very end.
   static auto& pools =
-      *new std::array<std::array<StreamPool, kMaxLevels>, kMaxDevices>;
+      *new std::array<std::array<StreamPool, kMaxLevels>, OPENREG_MAX_DEVICES>;
   return pools[static_cast<size_t>(device)][static_cast<size_t>(level)];
 }
 
@@ -81,7 +81,7 @@ int level_of(c10::StreamId id) {
 }
 
 // The current streams of this thread, by device; 0 is the default stream.
-thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};
+thread_local std::array<c10::StreamId, OPENREG_MAX_DEVICES> current_streams{};
 
 }  // namespace
 

@@ -65,7 +65,10 @@ Status add_object(HandleTable<T>& table, std::shared_ptr<T> object,
                   const Context& context, void** handle) {
   *handle = table.insert(std::move(object), context.device(), context.epoch());
   if (*handle == nullptr) {
-    return failure(orErrorOutOfMemory, "there are too many objects");
+    return failure(orErrorOutOfMemory,
+                   "there are too many objects of this kind: a program can "
+                   "have %u at a time",
+                   table.kMaxObjects);
   }
   // Closed before the reset looked for objects, or found by it.
   if (!context.is_closed()) return {};

@@ -5,12 +5,17 @@
 
 #include "api/arguments.h"
 #include "api/entry.h"
+#include "api/versioned_struct.h"
 #include "core/system_memory.h"
 
 using namespace openreg;
 using namespace openreg::api;
 
 namespace {
+
+// The size of orDeviceProcessInfo in the first version, for ever.
+constexpr size_t kFirstProcessInfo = 104;
+static_assert(sizeof(orDeviceProcessInfo) >= kFirstProcessInfo);
 
 void fill(orDeviceProcessInfo& info, Context& context) {
   const QueueList::Load load = context.load();
@@ -85,20 +90,16 @@ orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
 orError_t orDeviceGetProcessInfo(orDeviceProcessInfo* info, int device) {
   return call(__func__, [&]() -> Status {
     OPENREG_RETURN_IF_ERROR(require(info, "info"));
-    if (info->structSize != sizeof *info) {
-      return failure(orErrorInvalidValue,
-                     "info->structSize=%zu: this driver's is %zu",
-                     info->structSize, sizeof *info);
-    }
+    OPENREG_RETURN_IF_ERROR(check_struct(info, "info", kFirstProcessInfo));
     OPENREG_RETURN_IF_ERROR(require_device(device, "device"));
     Runtime& runtime = Runtime::get();
-    *info = orDeviceProcessInfo{};
-    info->structSize = sizeof *info;
-    std::snprintf(info->driver, sizeof info->driver, "%s",
+    orDeviceProcessInfo known{};
+    std::snprintf(known.driver, sizeof known.driver, "%s",
                   runtime.config().driver == Driver::kIsolated ? "isolated"
                                                                : "inprocess");
     Context* const context = runtime.device(device).context_if_open();
-    if (context != nullptr) fill(*info, *context);
+    if (context != nullptr) fill(known, *context);
+    write_struct(known, info);
     return {};
   });
 }

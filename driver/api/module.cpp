@@ -4,6 +4,7 @@
 
 #include "api/arguments.h"
 #include "api/entry.h"
+#include "api/versioned_struct.h"
 
 using namespace openreg;
 using namespace openreg::api;
@@ -47,13 +48,14 @@ Status launch(orFunction_t handle, const void* args, size_t size,
                         urgency);
 }
 
-Status check_config(const orLaunchConfig_t* config) {
-  OPENREG_RETURN_IF_ERROR(require(config, "config"));
-  if (config->structSize != sizeof(orLaunchConfig_t)) {
-    return failure(orErrorInvalidValue,
-                   "config->structSize=%zu: this driver knows %zu",
-                   config->structSize, sizeof(orLaunchConfig_t));
-  }
+// The size of orLaunchConfig_t in the first version, for ever.
+constexpr size_t kFirstLaunchConfig = 24;
+static_assert(sizeof(orLaunchConfig_t) >= kFirstLaunchConfig);
+
+Status read_config(const orLaunchConfig_t* given, orLaunchConfig_t* config) {
+  OPENREG_RETURN_IF_ERROR(require(given, "config"));
+  OPENREG_RETURN_IF_ERROR(
+      read_struct(given, "config", kFirstLaunchConfig, config));
   return require_flags(config->flags, orLaunchCheap | orLaunchShort);
 }
 
@@ -176,8 +178,9 @@ orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
                            orFunction_t function, const void* args,
                            size_t size) {
   return call(__func__, [&]() -> Status {
-    OPENREG_RETURN_IF_ERROR(check_config(config));
-    return launch(function, args, size, config->stream, urgency_of(*config));
+    orLaunchConfig_t known;
+    OPENREG_RETURN_IF_ERROR(read_config(config, &known));
+    return launch(function, args, size, known.stream, urgency_of(known));
   });
 }
 
@@ -195,10 +198,10 @@ orError_t orLaunchKernelSyncEx(const orLaunchConfig_t* config,
                                size_t size, void* reply, size_t replyCapacity,
                                size_t* replySize) {
   return call(__func__, [&]() -> Status {
-    OPENREG_RETURN_IF_ERROR(check_config(config));
-    return launch_and_wait(
-        function, args, size, config->stream,
-        is_cheap(*config) ? Urgency::kCheap : Urgency::kWaited, reply,
-        replyCapacity, replySize);
+    orLaunchConfig_t known;
+    OPENREG_RETURN_IF_ERROR(read_config(config, &known));
+    return launch_and_wait(function, args, size, known.stream,
+                           is_cheap(known) ? Urgency::kCheap : Urgency::kWaited,
+                           reply, replyCapacity, replySize);
   });
 }

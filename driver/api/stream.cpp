@@ -15,7 +15,10 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
   OPENREG_RETURN_IF_ERROR(current_context(&context));
   const auto created = context->create_stream(flags, priority);
   if (created == nullptr) {
-    return failure(orErrorOutOfMemory, "there are too many streams");
+    return failure(orErrorOutOfMemory,
+                   "there are too many streams: the devices can have %zu at a "
+                   "time, all together",
+                   context->engine().limits().queues);
   }
   void* handle = nullptr;
   Status status =

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "core/system_memory.h"
+#include "openreg/device.h"
 
 namespace openreg {
 
@@ -34,8 +36,10 @@ Status read_devices(int* devices) {
   errno = 0;
   const long number = std::strtol(value, &end, 10);
   if (errno != 0 || end == value || *end != '\0' || number < 0 ||
-      number > kMaxDevices) {
-    return bad_value(name, value, "a number of devices from 0 to 64");
+      number > OPENREG_MAX_DEVICES) {
+    const std::string expected =
+        format_string("a number of devices from 0 to %d", OPENREG_MAX_DEVICES);
+    return bad_value(name, value, expected.c_str());
   }
   *devices = static_cast<int>(number);
   return {};

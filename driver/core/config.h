@@ -9,7 +9,6 @@
 
 namespace openreg {
 
-inline constexpr int kMaxDevices = 64;
 inline constexpr size_t kMemoryGrain = size_t{2} << 20;  // a huge page
 
 // When the failure of a kernel is told, and how often.

@@ -59,8 +59,8 @@ class Context {
   Surroundings& surroundings() const { return surroundings_; }
 
   // Creates a stream. One of a closed context refuses all work. The queue stays
-  // with the context until retire() and its work are done. Null if there are
-  // too many.
+  // with the context until retire() and its work are done. Null if the engine
+  // has no more queues.
   std::shared_ptr<Stream> create_stream(unsigned int flags, int priority);
   Stream& default_stream();
   void retire(const Queue& queue) { queues_.retire(queue); }

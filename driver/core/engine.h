@@ -28,6 +28,12 @@ class ModuleImage {
                       std::shared_ptr<const Kernel>* kernel) = 0;
 };
 
+// How many of each can exist at a time.
+struct EngineLimits {
+  size_t queues = SIZE_MAX;  // of all devices together
+  size_t stamps = SIZE_MAX;
+};
+
 // Thread-safe.
 class Engine {
  public:
@@ -48,8 +54,8 @@ class Engine {
   virtual Status place(uintptr_t /*address*/, size_t /*size*/) { return {}; }
   virtual void remove(uintptr_t /*address*/) {}
 
-  // A stamp that the commands of this engine can write; null if there are too
-  // many.
+  // A stamp that the commands of this engine can write; null if there are
+  // limits().stamps of them.
   virtual std::shared_ptr<Timestamp> create_stamp() {
     return std::make_shared<Timestamp>();
   }
@@ -60,8 +66,10 @@ class Engine {
   // Adds what this engine's device counts in a process of its own.
   virtual void add_counters(DeviceCounters& /*sum*/) {}
 
-  // Returns null if there are too many.
+  // Returns null if there are limits().queues of them.
   virtual std::shared_ptr<Queue> create_queue(int priority) = 0;
+
+  virtual EngineLimits limits() const { return {}; }
 
   //   orErrorInvalidValue  the file is missing or is not a kernel module
   virtual Status load_module(const char* path,

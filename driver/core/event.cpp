@@ -14,7 +14,10 @@ Status Event::record(Stream& stream) {
   if (has_timing()) {
     record.stamp = context_.engine().create_stamp();
     if (record.stamp == nullptr) {
-      return failure(orErrorOutOfMemory, "there are too many timed events");
+      return failure(orErrorOutOfMemory,
+                     "there are too many recorded events with timing: a device "
+                     "can have %zu at a time",
+                     context_.engine().limits().stamps);
     }
     OPENREG_RETURN_IF_ERROR(stream.submit_async(
         StampCommand{record.stamp}, {}, Urgency::kCheap, &record.fence));

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "openreg/device.h"
+
 namespace openreg {
 
 enum class HandleKind : uint8_t { kNone, kStream, kEvent, kModule, kFunction };
@@ -21,6 +23,7 @@ struct Handle {
                     kKindBits ==
                 64);
   static_assert(sizeof(void*) == sizeof(uint64_t));
+  static_assert(OPENREG_MAX_DEVICES <= 1 << kDeviceBits);
 
   uint64_t index : kIndexBits;
   uint64_t generation : kGenerationBits;

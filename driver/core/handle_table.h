@@ -29,6 +29,9 @@ class HandleTable {
   };
 
  public:
+  // A million.
+  static constexpr uint32_t kMaxObjects = 1u << Handle::kIndexBits;
+
   // Keeps an object alive and in place. Not thread-safe itself.
   class Ref {
    public:
@@ -60,7 +63,7 @@ class HandleTable {
   HandleTable& operator=(const HandleTable&) = delete;
 
   // Adds an object of a device's life. Returns the handle as a pointer, or null
-  // if the table is full (a million objects).
+  // if the table holds kMaxObjects.
   void* insert(std::shared_ptr<T> object, int device, uint64_t epoch) {
     const std::lock_guard lock(mutex_);
     Slot* slot = take_slot();
@@ -132,7 +135,6 @@ class HandleTable {
  private:
   static constexpr int kGenerationShift = 32;
   static constexpr uint32_t kChunkSize = 1024;
-  static constexpr uint32_t kMaxSlots = 1u << Handle::kIndexBits;
   using Chunk = std::array<Slot, kChunkSize>;
 
   // The state with the next generation and the same users.
@@ -172,7 +174,7 @@ class HandleTable {
   Slot* take_slot() {
     // Slots rest a while before they are used again, so that the generation of
     // a forgotten handle takes long to come round.
-    const uint32_t enough = count_ == kMaxSlots ? 0 : kChunkSize;
+    const uint32_t enough = count_ == kMaxObjects ? 0 : kChunkSize;
     if (free_count_ > enough) {
       Slot* slot = first_free_;
       first_free_ = slot->next_free;
@@ -180,7 +182,7 @@ class HandleTable {
       --free_count_;
       return slot;
     }
-    if (count_ == kMaxSlots) return nullptr;
+    if (count_ == kMaxObjects) return nullptr;
     if (count_ % kChunkSize == 0) {
       chunks_[count_ / kChunkSize].store(new Chunk, std::memory_order_release);
     }
@@ -190,7 +192,7 @@ class HandleTable {
   }
 
   const HandleKind kind_;
-  std::array<std::atomic<Chunk*>, kMaxSlots / kChunkSize> chunks_{};
+  std::array<std::atomic<Chunk*>, kMaxObjects / kChunkSize> chunks_{};
   std::atomic<size_t> live_{0};
 
   std::mutex mutex_;

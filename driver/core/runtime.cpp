@@ -99,7 +99,10 @@ Status Runtime::builtin_module(Context& context, void** handle) {
                                /*is_builtin=*/true),
       context.device(), context.epoch());
   if (*handle == nullptr) {
-    return failure(orErrorOutOfMemory, "there are too many modules");
+    return failure(
+        orErrorOutOfMemory,
+        "there are too many modules: a program can have %u at a time",
+        modules_.kMaxObjects);
   }
   builtin_modules_.emplace(&context, *handle);
   return {};

@@ -56,6 +56,9 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<Timestamp> create_stamp() override;
   pid_t process() override;
   void add_counters(DeviceCounters& sum) override;
+  EngineLimits limits() const override {
+    return {.queues = wire::kFenceSlots, .stamps = wire::kStamps};
+  }
 
   std::shared_ptr<Queue> create_queue(int priority) override;
   Status load_module(const char* path,
@@ -104,7 +107,10 @@ Status IsolatedEngine::open() {
   }
   control_ = make_queue(channel_);
   if (control_ == nullptr) {
-    return failure(orErrorNotInitialized, "there are too many streams");
+    return failure(orErrorNotInitialized,
+                   "there are too many streams: the devices can have %u at a "
+                   "time, all together",
+                   wire::kFenceSlots);
   }
   context_.failures().set_source(channel_.get());
   builtin_ = std::make_shared<RemoteModule>(control_, kBuiltinModule);

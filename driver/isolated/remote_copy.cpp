@@ -240,7 +240,10 @@ Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
   if (is_new) known = peer.engine().create_queue(kLeastPriority);
   if (known == nullptr) {
     peers_.erase(&peer);
-    return failure(orErrorOutOfMemory, "there are too many streams");
+    return failure(orErrorOutOfMemory,
+                   "there are too many streams: the devices can have %u at a "
+                   "time, all together",
+                   wire::kFenceSlots);
   }
   if (is_new) static_cast<RemoteQueue&>(*known).serve(context_);
   *queue = known;

@@ -9,13 +9,14 @@
 #include <dlfcn.h>
 #include <torch/library.h>
 
-#include <array>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <string>
 #include <tuple>
 
 #include "backend/runtime/check.h"
+#include "backend/runtime/functions.h"
 #include "backend/runtime/stream.h"
 #include "kernels.h"
 #include "openreg/module.h"
@@ -43,33 +44,26 @@ std::string module_path() {
   return here.parent_path() / "silu_mul_kernels.so";
 }
 
-// The kernels on one device.
-struct Functions {
-  std::once_flag once;
-  orFunction_t forward = nullptr;
-  orFunction_t backward = nullptr;
-};
-
-// Returns the kernels on the current device, and loads them the first time.
-// Thread-safe. They stay until the process ends.
-const Functions& functions(c10::DeviceIndex device) {
-  static auto& all = *new std::array<Functions, 64>;
-  Functions& found = all.at(static_cast<size_t>(device));
-  std::call_once(found.once, [&found] {
-    orModule_t module = nullptr;
-    OPENREG_CHECK(orModuleLoad(&module, module_path().c_str()));
-    OPENREG_CHECK(orModuleGetFunction(&found.forward, module, "silu_mul"));
-    OPENREG_CHECK(
-        orModuleGetFunction(&found.backward, module, "silu_mul_backward"));
-  });
+// Finds a kernel on the current device. Loads the module at the first use, and
+// again after a reset of the device, which unloads it. Thread-safe.
+orFunction_t find_kernel(const char* name) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, orModule_t> modules;  // guarded by mutex
+  const std::scoped_lock lock(mutex);
+  orModule_t& module = modules[torch_openreg::current_device()];
+  orFunction_t found = nullptr;
+  if (orModuleGetFunction(&found, module, name) == orSuccess) return found;
+  OPENREG_CHECK(orModuleLoad(&module, module_path().c_str()));
+  OPENREG_CHECK(orModuleGetFunction(&found, module, name));
   return found;
 }
 
 // Queues a kernel on the current stream; the host does not wait.
 template <typename Args>
-void launch(orFunction_t function, const Args& args) {
+void launch(const char* kernel, const Args& args) {
   const auto stream = torch_openreg::getCurrentOpenRegStream();
-  OPENREG_CHECK(orLaunchKernel(function, &args, sizeof args, stream.handle()));
+  OPENREG_CHECK(
+      orLaunchKernel(find_kernel(kernel), &args, sizeof args, stream.handle()));
 }
 
 at::Tensor silu_mul(const at::Tensor& x, const at::Tensor& gate) {
@@ -78,10 +72,10 @@ at::Tensor silu_mul(const at::Tensor& x, const at::Tensor& gate) {
   const at::Tensor left = x.contiguous();
   const at::Tensor right = gate.contiguous();
   at::Tensor out = at::empty_like(left);
-  launch(functions(x.get_device()).forward,
-         silu_mul_args{
-             left.const_data_ptr<float>(), right.const_data_ptr<float>(),
-             out.mutable_data_ptr<float>(), static_cast<size_t>(out.numel())});
+  launch("silu_mul", silu_mul_args{left.const_data_ptr<float>(),
+                                   right.const_data_ptr<float>(),
+                                   out.mutable_data_ptr<float>(),
+                                   static_cast<size_t>(out.numel())});
   return out;
 }
 
@@ -95,7 +89,7 @@ Pair silu_mul_backward(const at::Tensor& grad, const at::Tensor& x,
   const at::Tensor right = gate.contiguous();
   at::Tensor grad_x = at::empty_like(left);
   at::Tensor grad_gate = at::empty_like(left);
-  launch(functions(x.get_device()).backward,
+  launch("silu_mul_backward",
          silu_mul_backward_args{
              upper.const_data_ptr<float>(), left.const_data_ptr<float>(),
              right.const_data_ptr<float>(), grad_x.mutable_data_ptr<float>(),

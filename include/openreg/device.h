@@ -9,6 +9,9 @@
 
 OPENREG_BEGIN_DECLS
 
+/* There are never more devices than this. */
+#define OPENREG_MAX_DEVICES 64
+
 typedef struct orDeviceProp {
   char name[256];
   size_t totalGlobalMem; /* bytes of device memory */
@@ -50,7 +53,7 @@ OPENREG_API orError_t orSetDevice(int device);
  *   orErrorInvalidDevice   `device` is not in [0, count) */
 OPENREG_API orError_t orGetDeviceProperties(orDeviceProp* prop, int device);
 
-/* How a device is doing at the moment. */
+/* How a device is doing at the moment. Later versions add fields at the end. */
 typedef struct orDeviceProcessInfo {
   size_t structSize; /* set by the caller: sizeof(orDeviceProcessInfo) */
   char driver[32];   /* "inprocess" or "isolated", as OPENREG_DRIVER */
@@ -66,8 +69,11 @@ typedef struct orDeviceProcessInfo {
 } orDeviceProcessInfo;
 
 /* Fills `*info` for `device`. Never blocks, and begins no use of the device:
- * one that was not used has no process.
- *   orErrorInvalidValue    `info` is null, or its structSize is another one
+ * one that was not used has no process. Of a struct of another version the
+ * fields that driver and caller have in common are filled; structSize becomes
+ * the number of bytes that were.
+ *   orErrorInvalidValue    `info` is null, or its structSize is less than that
+ *                          of the first version
  *   orErrorInvalidDevice   `device` is not in [0, count) */
 OPENREG_API orError_t orDeviceGetProcessInfo(orDeviceProcessInfo* info,
                                              int device);

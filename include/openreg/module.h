@@ -25,8 +25,10 @@ typedef struct orFunction_st* orFunction_t;
  * stream has no thread that is awake. */
 #define orLaunchShort 0x2u
 
+/* How to launch. Later versions add fields at the end; what an older caller
+ * does not have is 0. */
 typedef struct orLaunchConfig {
-  size_t structSize; /* sizeof(orLaunchConfig_t), for later versions */
+  size_t structSize; /* set by the caller: sizeof(orLaunchConfig_t) */
   orStream_t stream;
   unsigned int flags;
 } orLaunchConfig_t;
@@ -40,8 +42,8 @@ OPENREG_API orError_t orModuleLoad(orModule_t* module, const char* path);
 
 /* Gives the module that every device has: `empty`, `copy`, `fill`, and kernels
  * for tests; openreg/testing.h has their arguments. It need not be unloaded,
- * and cannot be; it goes with a reset, as every module. orErrorInvalidValue
- * `module` is null */
+ * and cannot be; it goes with a reset, as every module.
+ *   orErrorInvalidValue    `module` is null */
 OPENREG_API orError_t orModuleGetBuiltin(orModule_t* module);
 
 /* Unloads `module`; its functions are refused from then on. Waits for all work
@@ -68,8 +70,9 @@ OPENREG_API orError_t orLaunchKernel(orFunction_t function, const void* args,
                                      size_t size, orStream_t stream);
 
 /* The same with the stream and flags of `config`.
- *   orErrorInvalidValue    `config` is null, has a wrong structSize or an
- *                          unknown flag */
+ *   orErrorInvalidValue    `config` is null, has an unknown flag, or a
+ *                          structSize that is less than that of the first
+ *                          version or more than this driver knows */
 OPENREG_API orError_t orLaunchKernelEx(const orLaunchConfig_t* config,
                                        orFunction_t function, const void* args,
                                        size_t size);

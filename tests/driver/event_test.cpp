@@ -357,5 +357,15 @@ TEST_F(EventTest, ElapsedTimeBetweenDevicesIsRefused) {
   OR_EXPECT_ERROR(orErrorInvalidDevice, orEventElapsedTime(&ms, here, there));
 }
 
+TEST_F(EventTest, TheRefusalOfOneMoreEventSaysHowManyThereCanBe) {
+  std::vector<orEvent_t> events;
+  orEvent_t event = nullptr;
+  while (orEventCreate(&event) == orSuccess) events.push_back(event);
+  OR_EXPECT_ERROR_SAYS(orErrorOutOfMemory,
+                       std::to_string(counters().liveEvents),
+                       orEventCreate(&event));
+  for (const orEvent_t each : events) OR_EXPECT_OK(orEventDestroy(each));
+}
+
 }  // namespace
 }  // namespace openreg::test

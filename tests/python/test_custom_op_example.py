@@ -92,6 +92,27 @@ def test_the_kernel_is_queued_on_the_current_stream(installed):
     )
 
 
+def test_the_operator_works_after_a_reset_of_the_device(installed):
+    """A reset unloads the kernels; other devices keep theirs."""
+    use(
+        installed,
+        """
+        def works(device):
+            x, gate = torch.randn(2, 1000, device=device, requires_grad=True).unbind()
+            result = silu_mul(x, gate)
+            result.sum().backward()
+            torch.testing.assert_close(result.cpu(), silu_mul(x.cpu(), gate.cpu()))
+
+        for device in ("openreg:0", "openreg:1"):
+            works(device)
+        for _ in range(2):
+            torch.openreg.reset_device(0)
+            for device in ("openreg:0", "openreg:1"):
+                works(device)
+        """,
+    )
+
+
 def test_bad_arguments_are_refused_at_the_call(installed):
     use(
         installed,

@@ -254,8 +254,8 @@ def test_this_session_has_the_plugin_and_no_option(pytestconfig):
 
 
 def test_the_range_of_devices_is_the_drivers():
-    header = (ROOT / "driver" / "core" / "config.h").read_text()
-    (most,) = re.findall(r"kMaxDevices = (\d+);", header)
+    header = (ROOT / "include" / "openreg" / "device.h").read_text()
+    (most,) = re.findall(r"OPENREG_MAX_DEVICES (\d+)$", header, re.MULTILINE)
     assert int(most) == pytest_openreg._MAX_DEVICES
 
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <unordered_map>
 
 namespace torch_openreg::device {
@@ -41,7 +42,9 @@ at::Generator find_or_make(uint64_t id) {
   const auto found = all.by_id.find(id);
   if (found != all.by_id.end()) return found->second;
   if (all.by_id.size() == kMaxEngines) {
-    throw std::invalid_argument("the device has too many generators");
+    throw std::invalid_argument(
+        "the device has too many generators: it can have " +
+        std::to_string(kMaxEngines) + " at a time");
   }
   return all.by_id.emplace(id, at::detail::createCPUGenerator()).first->second;
 }

@@ -117,7 +117,7 @@ class LoadedExecutor {
 };
 
 LoadedExecutor& executor_of(c10::DeviceIndex device) {
-  static auto& executors = *new std::array<LoadedExecutor, kMaxDevices>;
+  static auto& executors = *new std::array<LoadedExecutor, OPENREG_MAX_DEVICES>;
   return executors.at(static_cast<size_t>(device));
 }
 

@@ -104,7 +104,6 @@ using Command =
     std::variant<LaunchCommand, CopyCommand, FillCommand, HostCommand,
                  WaitCommand, StampCommand, TaskCommand>;
 
-// Bytes that travel with a command; copied when it is queued.
 using Payload = std::span<const std::byte>;
 
 // A result that has to be collected.

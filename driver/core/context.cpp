@@ -51,9 +51,8 @@ namespace {
 
 // Makes `stream` wait for a point of another one.
 Status hold(const Stream& stream, Fence fence) {
-  uint64_t sequence = 0;
-  return stream.queue().submit(WaitCommand{std::move(fence)}, {},
-                               Urgency::kQueued, nullptr, &sequence);
+  Submission submission;
+  return stream.queue().submit(WaitCommand{std::move(fence)}, submission);
 }
 
 }  // namespace

@@ -47,6 +47,16 @@ std::byte* at(void* pointer, size_t offset) {
   return static_cast<std::byte*>(pointer) + offset;
 }
 
+// Makes `queue` wait for a point of another one. Stores the number of the wait,
+// if that is wanted.
+Status wait_for(Queue& queue, Fence fence, uint64_t* sequence = nullptr) {
+  Submission submission;
+  OPENREG_RETURN_IF_ERROR(
+      queue.submit(WaitCommand{std::move(fence)}, submission));
+  if (sequence != nullptr) *sequence = submission.sequence;
+  return {};
+}
+
 // The device other than `own` whose memory is used; null if there is none.
 Context* find_peer(const Context& own, const MemoryRef& first,
                    const MemoryRef& second) {
@@ -65,95 +75,91 @@ bool RemoteQueue::is_direct(const MemoryRef& memory) const {
 }
 
 Status RemoteQueue::send_copy(const void* dst, const void* src, size_t count,
-                              Urgency urgency, Completion* completion,
-                              uint64_t* sequence, Payload payload) {
-  return send(copy_header(dst, src, count, urgency), payload, completion,
-              sequence);
+                              Submission& submission) {
+  return send(copy_header(dst, src, count, submission.urgency), submission);
 }
 
-Status RemoteQueue::submit_copy(const CopyCommand& command, Payload payload,
-                                Urgency urgency, Completion* completion,
-                                uint64_t* sequence) {
+Status RemoteQueue::submit_copy(const CopyCommand& command,
+                                Submission& submission) {
   if (Context* const peer = find_peer(context_, command.dst, command.src)) {
     const bool is_between =
         command.dst.owner == &context_ || command.src.owner == &context_;
-    if (is_between && completion == nullptr) {
-      return copy_between(command, sequence);
+    if (!is_between) {
+      return submit_to_peer(*peer, CopyCommand(command), submission);
     }
-    if (is_between) {
-      // Sent as a whole, and then a mark for the one who waits.
-      OPENREG_RETURN_IF_ERROR(copy_between(command, sequence));
-      return send_copy(nullptr, nullptr, 0, Urgency::kQueued, completion,
-                       sequence);
-    }
-    return submit_to_peer(*peer, CopyCommand(command), payload, urgency,
-                          completion, sequence);
+    OPENREG_RETURN_IF_ERROR(copy_between(command, &submission.sequence));
+    if (submission.completion == nullptr) return {};
+    // A mark for the one who waits.
+    submission.urgency = Urgency::kQueued;
+    return send_copy(nullptr, nullptr, 0, submission);
   }
   const bool has_source = command.src.pointer != nullptr;
   const bool direct_dst = is_direct(command.dst);
   const bool direct_src = !has_source || is_direct(command.src);
   if (direct_dst && direct_src) {
     return send_copy(command.dst.pointer, command.src.pointer, command.count,
-                     urgency, completion, sequence, payload);
+                     submission);
   }
   if (!direct_dst && !direct_src) {
     return submit_function(
         [command] {
           std::memmove(command.dst.pointer, command.src.pointer, command.count);
         },
-        completion, sequence);
+        submission);
   }
-  if (completion == nullptr) return copy_by_host(command, sequence);
-  return copy_waited(command, direct_dst, completion, sequence);
+  if (submission.completion == nullptr) {
+    return copy_by_host(command, &submission.sequence);
+  }
+  return copy_waited(command, direct_dst, submission);
 }
 
-Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
-                                Completion* completion, uint64_t* sequence) {
+Status RemoteQueue::submit_fill(const FillCommand& command,
+                                Submission& submission) {
   if (Context* const peer = find_peer(context_, command.dst, {})) {
-    return submit_to_peer(*peer, FillCommand(command), {}, urgency, completion,
-                          sequence);
+    return submit_to_peer(*peer, FillCommand(command), submission);
   }
   if (!is_direct(command.dst)) {
     return submit_function(
         [command] {
           std::memset(command.dst.pointer, command.value, command.count);
         },
-        completion, sequence);
+        submission);
   }
-  wire::Header header =
-      copy_header(command.dst.pointer, nullptr, command.count, urgency);
+  wire::Header header = copy_header(command.dst.pointer, nullptr, command.count,
+                                    submission.urgency);
   header.kind = wire::Kind::kFill;
   header.arguments = {reinterpret_cast<uintptr_t>(command.dst.pointer),
                       command.count, command.value, 0};
-  return send(header, {}, completion, sequence);
+  return send(header, submission);
 }
 
 Status RemoteQueue::copy_waited(const CopyCommand& command, bool to_device,
-                                Completion* completion, uint64_t* sequence) {
+                                Submission& submission) {
   const size_t count = command.count;
   if (to_device && count <= kInline) {
-    return send_copy(
-        command.dst.pointer, nullptr, count, Urgency::kCheap, completion,
-        sequence, {static_cast<const std::byte*>(command.src.pointer), count});
+    submission.urgency = Urgency::kCheap;
+    submission.payload = {static_cast<const std::byte*>(command.src.pointer),
+                          count};
+    return send_copy(command.dst.pointer, nullptr, count, submission);
   }
   if (!to_device && count <= sizeof(wire::Reply::bytes)) {
-    completion->wants_reply = true;
-    completion->reply = {static_cast<std::byte*>(command.dst.pointer), count};
-    return send_copy(nullptr, command.src.pointer, count, Urgency::kCheap,
-                     completion, sequence);
+    submission.urgency = Urgency::kCheap;
+    submission.completion->wants_reply = true;
+    submission.completion->reply = {
+        static_cast<std::byte*>(command.dst.pointer), count};
+    return send_copy(nullptr, command.src.pointer, count, submission);
   }
   const auto staging =
       std::make_shared<Staging>(std::min(count, kPieces * kPiece));
-  Status status =
-      to_device ? write_pieces(command, staging->data(), completion, sequence)
-                : read_pieces(command, staging->data(), completion, sequence);
+  Status status = to_device ? write_pieces(command, staging->data(), submission)
+                            : read_pieces(command, staging->data(), submission);
   // The device may still be at it, also if something went wrong in between.
   hold(staging);
   return status;
 }
 
 Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
-                                 Completion* completion, uint64_t* sequence) {
+                                 Submission& submission) {
   const size_t count = command.count;
   std::array<uint64_t, kPieces> used{};  // the last command of each piece
   for (size_t offset = 0; offset < count; offset += kPiece) {
@@ -162,17 +168,17 @@ Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
     if (used[place] != 0) wait(used[place], WaitStyle::kSpin);
     std::byte* const bytes = at(staging, place * kPiece);
     std::memcpy(bytes, at(command.src.pointer, offset), piece);
-    const bool is_last = offset + piece == count;
+    Submission part{.urgency = Urgency::kWaited};
+    if (offset + piece == count) part.completion = submission.completion;
     OPENREG_RETURN_IF_ERROR(
-        send_copy(at(command.dst.pointer, offset), bytes, piece,
-                  Urgency::kWaited, is_last ? completion : nullptr, sequence));
-    used[place] = *sequence;
+        send_copy(at(command.dst.pointer, offset), bytes, piece, part));
+    used[place] = submission.sequence = part.sequence;
   }
   return {};
 }
 
 Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
-                                Completion* completion, uint64_t* sequence) {
+                                Submission& submission) {
   const size_t count = command.count;
   std::array<uint64_t, kPieces> numbers{};
   size_t sent = 0;
@@ -181,11 +187,12 @@ Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
     while (sent < count && sent < offset + kPieces * kPiece) {
       const size_t piece = std::min(kPiece, count - sent);
       const size_t place = sent / kPiece % kPieces;
-      const bool is_last = sent + piece == count;
-      OPENREG_RETURN_IF_ERROR(send_copy(
-          at(staging, place * kPiece), at(command.src.pointer, sent), piece,
-          Urgency::kWaited, is_last ? completion : nullptr, sequence));
-      numbers[place] = *sequence;
+      Submission part{.urgency = Urgency::kWaited};
+      if (sent + piece == count) part.completion = submission.completion;
+      OPENREG_RETURN_IF_ERROR(send_copy(at(staging, place * kPiece),
+                                        at(command.src.pointer, sent), piece,
+                                        part));
+      numbers[place] = submission.sequence = part.sequence;
       sent += piece;
     }
     const size_t place = offset / kPiece % kPieces;
@@ -215,20 +222,20 @@ Status RemoteQueue::send_pieces_by_host(
     const size_t piece = std::min(kPiece, command.count - offset);
     std::byte* const dst = at(command.dst.pointer, offset);
     std::byte* const src = at(command.src.pointer, offset);
+    Submission part;
     // A function may still run when its device is lost and holds nothing more.
     if (to_device) {
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, src, piece] { std::memcpy(bytes, src, piece); },
-          nullptr, sequence));
-      OPENREG_RETURN_IF_ERROR(
-          send_copy(dst, bytes, piece, Urgency::kQueued, nullptr, sequence));
+          part));
+      OPENREG_RETURN_IF_ERROR(send_copy(dst, bytes, piece, part));
     } else {
-      OPENREG_RETURN_IF_ERROR(
-          send_copy(bytes, src, piece, Urgency::kQueued, nullptr, sequence));
+      OPENREG_RETURN_IF_ERROR(send_copy(bytes, src, piece, part));
       OPENREG_RETURN_IF_ERROR(submit_function(
           [staging, bytes, dst, piece] { std::memcpy(dst, bytes, piece); },
-          nullptr, sequence));
+          part));
     }
+    *sequence = part.sequence;
   }
   return {};
 }
@@ -248,21 +255,18 @@ Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
 }
 
 Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
-                                   Payload payload, Urgency urgency,
-                                   Completion* completion, uint64_t* sequence) {
+                                   Submission& submission) {
   std::shared_ptr<Queue> other;
   OPENREG_RETURN_IF_ERROR(peer_queue(peer, &other));
   const Fence here{shared_from_this(), submitted()};
-  uint64_t number = 0;
   // A copy that somebody waits for may take long in here; meanwhile the peer's
   // memory stays.
   std::shared_lock<std::shared_mutex> visit;
-  if (completion != nullptr) visit = peer.memory().visit();
-  OPENREG_RETURN_IF_ERROR(
-      other->submit(WaitCommand{here}, {}, Urgency::kQueued, nullptr, &number));
-  OPENREG_RETURN_IF_ERROR(
-      other->submit(std::move(command), payload, urgency, completion, &number));
-  return submit_wait(WaitCommand{Fence{other, number}}, sequence);
+  if (submission.completion != nullptr) visit = peer.memory().visit();
+  OPENREG_RETURN_IF_ERROR(wait_for(*other, here));
+  // Whoever waits finds the peer's answer when this queue has waited for it.
+  OPENREG_RETURN_IF_ERROR(other->submit(std::move(command), submission));
+  return wait_for(*this, {other, submission.sequence}, &submission.sequence);
 }
 
 Status RemoteQueue::copy_between(const CopyCommand& command,
@@ -272,11 +276,7 @@ Status RemoteQueue::copy_between(const CopyCommand& command,
   OPENREG_RETURN_IF_ERROR(
       peer_queue(sends ? *command.dst.owner : *command.src.owner, &other));
   const auto self = shared_from_this();
-  if (!sends) {
-    uint64_t number = 0;
-    OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{{self, submitted()}}, {},
-                                          Urgency::kQueued, nullptr, &number));
-  }
+  if (!sends) OPENREG_RETURN_IF_ERROR(wait_for(*other, {self, submitted()}));
   const auto staging =
       std::make_shared<Staging>(std::min(command.count, kPieces * kPiece));
   uint64_t last = 0;
@@ -286,7 +286,7 @@ Status RemoteQueue::copy_between(const CopyCommand& command,
   hold(staging);
   static_cast<RemoteQueue&>(*other).hold(staging);
   OPENREG_RETURN_IF_ERROR(std::move(status));
-  if (sends) return submit_wait(WaitCommand{Fence{other, last}}, sequence);
+  if (sends) return wait_for(*this, {other, last}, sequence);
   *sequence = last;
   return {};
 }
@@ -296,12 +296,6 @@ Status RemoteQueue::copy_pieces(const CopyCommand& command, std::byte* staging,
                                 const std::shared_ptr<Queue>& to,
                                 uint64_t* last) {
   std::array<uint64_t, kPieces> emptied{};
-  const auto hold = [](Queue& queue, const std::shared_ptr<Queue>& until,
-                       uint64_t sequence) {
-    uint64_t number = 0;
-    return queue.submit(WaitCommand{{until, sequence}}, {}, Urgency::kQueued,
-                        nullptr, &number);
-  };
   for (size_t offset = 0; offset < command.count; offset += kPiece) {
     const size_t count = std::min(kPiece, command.count - offset);
     const size_t place = offset / kPiece % kPieces;
@@ -309,16 +303,14 @@ Status RemoteQueue::copy_pieces(const CopyCommand& command, std::byte* staging,
     const MemoryRef dst{at(command.dst.pointer, offset), command.dst.owner};
     const MemoryRef src{at(command.src.pointer, offset), command.src.owner};
     if (emptied[place] != 0) {
-      OPENREG_RETURN_IF_ERROR(hold(*from, to, emptied[place]));
+      OPENREG_RETURN_IF_ERROR(wait_for(*from, {to, emptied[place]}));
     }
-    uint64_t filled = 0;
-    OPENREG_RETURN_IF_ERROR(from->submit(CopyCommand{piece, src, count}, {},
-                                         Urgency::kQueued, nullptr, &filled));
-    OPENREG_RETURN_IF_ERROR(hold(*to, from, filled));
-    OPENREG_RETURN_IF_ERROR(to->submit(CopyCommand{dst, piece, count}, {},
-                                       Urgency::kQueued, nullptr,
-                                       &emptied[place]));
-    *last = emptied[place];
+    Submission fill;
+    OPENREG_RETURN_IF_ERROR(from->submit(CopyCommand{piece, src, count}, fill));
+    OPENREG_RETURN_IF_ERROR(wait_for(*to, {from, fill.sequence}));
+    Submission drain;
+    OPENREG_RETURN_IF_ERROR(to->submit(CopyCommand{dst, piece, count}, drain));
+    *last = emptied[place] = drain.sequence;
   }
   return {};
 }

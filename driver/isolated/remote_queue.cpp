@@ -111,27 +111,27 @@ RemoteQueue::~RemoteQueue() {
   IsolatedWorld::get().return_slot(index_, submitted());
 }
 
-Status RemoteQueue::submit(Command&& command, Payload payload, Urgency urgency,
-                           Completion* completion, uint64_t* sequence) {
+Status RemoteQueue::submit(Command&& command, Submission& submission) {
   const bool is_mark = std::holds_alternative<WaitCommand>(command) ||
                        std::holds_alternative<StampCommand>(command);
   if (!is_mark) hold_back();
   if (const auto* launch = std::get_if<LaunchCommand>(&command)) {
-    return submit_launch(*launch, payload, urgency, completion, sequence);
+    return submit_launch(*launch, submission);
   }
   if (const auto* copy = std::get_if<CopyCommand>(&command)) {
-    return submit_copy(*copy, payload, urgency, completion, sequence);
+    return submit_copy(*copy, submission);
   }
   if (const auto* fill = std::get_if<FillCommand>(&command)) {
-    return submit_fill(*fill, urgency, completion, sequence);
+    return submit_fill(*fill, submission);
   }
   if (const auto* wait = std::get_if<WaitCommand>(&command)) {
-    return submit_wait(*wait, sequence);
+    return submit_wait(*wait, submission);
   }
   if (const auto* stamp = std::get_if<StampCommand>(&command)) {
-    return send(make_header(wire::Kind::kStamp,
-                            {channel_->index_of(*stamp->stamp)}, urgency),
-                {}, completion, sequence, stamp->stamp);
+    return send(
+        make_header(wire::Kind::kStamp, {channel_->index_of(*stamp->stamp)},
+                    submission.urgency),
+        submission, stamp->stamp);
   }
   if (const auto* host = std::get_if<HostCommand>(&command)) {
     const HostCommand call = *host;
@@ -140,21 +140,23 @@ Status RemoteQueue::submit(Command&& command, Payload payload, Urgency urgency,
           const DeviceCodeScope scope;
           call.function(call.data);
         },
-        completion, sequence);
+        submission);
   }
   return failure(orErrorInternal, "a task was sent to another process");
 }
 
-Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
-                                  Urgency urgency, Completion* completion,
-                                  uint64_t* sequence) {
+Status RemoteQueue::submit_launch(const LaunchCommand& command,
+                                  Submission& submission) {
   const auto& kernel = static_cast<const RemoteKernel&>(*command.kernel);
   // That somebody waits for a kernel does not say how long it runs.
-  if (urgency == Urgency::kWaited) urgency = Urgency::kQueued;
+  const Urgency urgency = submission.urgency == Urgency::kWaited
+                              ? Urgency::kQueued
+                              : submission.urgency;
   wire::Header header = make_header(wire::Kind::kLaunch,
                                     {kernel.module(), kernel.index()}, urgency);
   std::shared_ptr<Staging> room;
   header.arguments[2] = wire::kNoRoom;
+  const Completion* const completion = submission.completion;
   if (completion != nullptr && completion->wants_reply) {
     const size_t capacity = completion->reply.size();
     header.arguments[2] = capacity;
@@ -163,7 +165,7 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
       header.arguments[3] = reinterpret_cast<uintptr_t>(room->data());
     }
   }
-  OPENREG_RETURN_IF_ERROR(send(header, payload, completion, sequence));
+  OPENREG_RETURN_IF_ERROR(send(header, submission));
   if (room != nullptr) {
     hold(room);
     static_cast<Reply&>(*completion->pending).set_room(std::move(room));
@@ -172,17 +174,16 @@ Status RemoteQueue::submit_launch(const LaunchCommand& command, Payload payload,
 }
 
 Status RemoteQueue::submit_wait(const WaitCommand& command,
-                                uint64_t* sequence) {
+                                Submission& submission) {
   const auto& other = static_cast<const RemoteQueue&>(*command.fence.queue);
   // The other queue keeps its slot for as long as its number is waited for.
   return send(
       make_header(wire::Kind::kWait, {other.index(), command.fence.sequence}),
-      {}, nullptr, sequence, command.fence.queue);
+      submission, command.fence.queue);
 }
 
 Status RemoteQueue::submit_function(std::function<void()> function,
-                                    Completion* completion,
-                                    uint64_t* sequence) {
+                                    Submission& submission) {
   auto guarded = [this, function = std::move(function)] {
     try {
       function();
@@ -205,14 +206,12 @@ Status RemoteQueue::submit_function(std::function<void()> function,
                    "%s",
                    error.what());
   }
-  Status status =
-      send(make_header(wire::Kind::kHost, {}), {}, completion, sequence);
+  Status status = send(make_header(wire::Kind::kHost, {}), submission);
   if (!status.ok()) host_functions_.take_back();
   return status;
 }
 
-Status RemoteQueue::send(wire::Header header, Payload payload,
-                         Completion* completion, uint64_t* sequence,
+Status RemoteQueue::send(wire::Header header, Submission& submission,
                          std::shared_ptr<const void> keep) {
   if (channel_ != nullptr) channel_->ensure_started();
   {
@@ -222,6 +221,7 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
   // What would fill the ring is staged, and stays until it was taken.
   std::optional<Staging> staging;
   wire::StagedPayload staged{};
+  Payload payload = submission.payload;
   const size_t payload_size = payload.size();
   if (payload_size > wire::kMaxInRing) {
     staging.emplace(payload_size);
@@ -232,7 +232,7 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
   }
   uint64_t end = 0;
   std::shared_ptr<Reply> reply;
-  if (completion != nullptr) {
+  if (submission.completion != nullptr) {
     header.reply = channel_->take_reply();
     reply = std::make_shared<Reply>(
         std::static_pointer_cast<RemoteQueue>(shared_from_this()),
@@ -247,7 +247,7 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
       submitted_.store(number, std::memory_order_seq_cst);
       header.queue = index_;
       header.number = number;
-      *sequence = number;
+      submission.sequence = number;
       if (keep != nullptr) keep_until(number, std::move(keep));
       if (!channel_->push(header, payload, &end)) {
         // Its death was reported before the ring was closed.
@@ -258,15 +258,15 @@ Status RemoteQueue::send(wire::Header header, Payload payload,
   }
   if (!status.ok()) return status;
   if (staging.has_value()) channel_->wait_until_taken(end);
-  if (completion != nullptr) {
-    reply->set_sequence(*sequence);
-    completion->pending = std::move(reply);
+  if (reply != nullptr) {
+    reply->set_sequence(submission.sequence);
+    submission.completion->pending = std::move(reply);
   }
   const std::lock_guard lock(flow_mutex_);
   sent_bytes_ += wire::record_size(payload_size);
   const size_t marked = marks_.empty() ? done_bytes_ : marks_.back().total;
   if (sent_bytes_ - marked >= kMarkBytes) {
-    marks_.push_back({*sequence, sent_bytes_});
+    marks_.push_back({submission.sequence, sent_bytes_});
   }
   return {};
 }
@@ -312,15 +312,14 @@ void RemoteQueue::wait(uint64_t target, WaitStyle style) {
 
 Status RemoteQueue::request(wire::Kind kind, std::array<uint64_t, 4> arguments,
                             Payload payload) {
-  Completion completion;
-  uint64_t sequence = 0;
   const bool is_cheap =
       kind == wire::Kind::kPing || kind == wire::Kind::kFindKernel;
+  Completion completion;
+  Submission submission{payload, is_cheap ? Urgency::kCheap : Urgency::kQueued,
+                        &completion};
   OPENREG_RETURN_IF_ERROR(
-      send(make_header(kind, arguments,
-                       is_cheap ? Urgency::kCheap : Urgency::kQueued),
-           payload, &completion, &sequence));
-  wait(sequence, WaitStyle::kSpin);
+      send(make_header(kind, arguments, submission.urgency), submission));
+  wait(submission.sequence, WaitStyle::kSpin);
   completion.pending->settle(completion);
   return completion.status;
 }

@@ -31,8 +31,7 @@ class RemoteQueue final : public Queue {
 
   uint32_t index() const { return index_; }
 
-  Status submit(Command&& command, Payload payload, Urgency urgency,
-                Completion* completion, uint64_t* sequence) override;
+  Status submit(Command&& command, Submission& submission) override;
   void wait(uint64_t target, WaitStyle style) override;
   void retire() override;
   void cancel() override;
@@ -62,9 +61,10 @@ class RemoteQueue final : public Queue {
     std::shared_ptr<const void> object;
   };
 
-  // Sends one command. `keep` is held until it is done.
-  Status send(wire::Header header, Payload payload, Completion* completion,
-              uint64_t* sequence, std::shared_ptr<const void> keep = nullptr);
+  // Sends one command; its header says how urgent it is. `keep` is held until
+  // it is done.
+  Status send(wire::Header header, Submission& submission,
+              std::shared_ptr<const void> keep = nullptr);
   Status refused() const;  // requires submit_mutex_
   void hold_back();
   // Holds an object until `sequence` is done. Requires submit_mutex_.
@@ -74,37 +74,30 @@ class RemoteQueue final : public Queue {
     IsolatedWorld::get().hold_staging(std::move(staging), index_, submitted());
   }
 
-  Status submit_launch(const LaunchCommand& command, Payload payload,
-                       Urgency urgency, Completion* completion,
-                       uint64_t* sequence);
-  Status submit_wait(const WaitCommand& command, uint64_t* sequence);
-  Status submit_function(std::function<void()> function, Completion* completion,
-                         uint64_t* sequence);
+  Status submit_launch(const LaunchCommand& command, Submission& submission);
+  Status submit_wait(const WaitCommand& command, Submission& submission);
+  Status submit_function(std::function<void()> function,
+                         Submission& submission);
 
   // In remote_copy.cpp.
-  Status submit_copy(const CopyCommand& command, Payload payload,
-                     Urgency urgency, Completion* completion,
-                     uint64_t* sequence);
-  Status submit_fill(const FillCommand& command, Urgency urgency,
-                     Completion* completion, uint64_t* sequence);
+  Status submit_copy(const CopyCommand& command, Submission& submission);
+  Status submit_fill(const FillCommand& command, Submission& submission);
   // Whether the device process can reach the memory by itself.
   bool is_direct(const MemoryRef& memory) const;
   Status send_copy(const void* dst, const void* src, size_t count,
-                   Urgency urgency, Completion* completion, uint64_t* sequence,
-                   Payload payload = {});
+                   Submission& submission);
   Status copy_waited(const CopyCommand& command, bool to_device,
-                     Completion* completion, uint64_t* sequence);
+                     Submission& submission);
   Status write_pieces(const CopyCommand& command, std::byte* staging,
-                      Completion* completion, uint64_t* sequence);
+                      Submission& submission);
   Status read_pieces(const CopyCommand& command, std::byte* staging,
-                     Completion* completion, uint64_t* sequence);
+                     Submission& submission);
   Status copy_by_host(const CopyCommand& command, uint64_t* sequence);
   Status send_pieces_by_host(const CopyCommand& command,
                              const std::shared_ptr<const Staging>& staging,
                              uint64_t* sequence);
-  Status submit_to_peer(Context& peer, Command&& command, Payload payload,
-                        Urgency urgency, Completion* completion,
-                        uint64_t* sequence);
+  Status submit_to_peer(Context& peer, Command&& command,
+                        Submission& submission);
   Status copy_between(const CopyCommand& command, uint64_t* sequence);
   // Sends the pieces of a copy through `staging`: `from` fills it, `to` empties
   // it. Stores the number of the last command of `to`.

@@ -4,10 +4,10 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "core/call_scope.h"
 #include "core/runtime.h"
-#include "isolated/remote_module.h"
 #include "isolated/remote_reply.h"
 
 namespace openreg {
@@ -90,13 +90,16 @@ Status RemoteQueue::submit(Command&& command, Submission& submission) {
 
 Status RemoteQueue::submit_launch(const LaunchCommand& command,
                                   Submission& submission) {
-  const auto& kernel = static_cast<const RemoteKernel&>(*command.kernel);
+  const auto* const code = std::get_if<RemoteCode>(&command.kernel->code());
+  if (code == nullptr) {
+    return failure(orErrorInternal, "the kernel is not in the device process");
+  }
   // That somebody waits for a kernel does not say how long it runs.
   const Urgency urgency = submission.urgency == Urgency::kWaited
                               ? Urgency::kQueued
                               : submission.urgency;
-  wire::Header header = make_header(wire::Kind::kLaunch,
-                                    {kernel.module(), kernel.index()}, urgency);
+  wire::Header header =
+      make_header(wire::Kind::kLaunch, {code->module, code->kernel}, urgency);
   header.arguments[2] = wire::kNoRoom;
   std::shared_ptr<const Staging> room;
   const Completion* const completion = submission.completion;

@@ -19,6 +19,11 @@ Context::Context(const Config& config, int device, uint64_t epoch,
       failures_(config.errors),
       engine_(make_engine(*this)) {}
 
+Context::Context(const Config& config, int device, uint64_t epoch,
+                 Surroundings& surroundings)
+    : Context(config, device, epoch, nullptr, surroundings,
+              [](Context& /*context*/) { return std::unique_ptr<Engine>(); }) {}
+
 Context::~Context() = default;
 
 std::shared_ptr<Stream> Context::create_stream(unsigned int flags,

@@ -4,9 +4,11 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "core/context.h"
 #include "isolated/copy_plan.h"
 #include "isolated/engine.h"
 #include "isolated/remote_queue.h"
+#include "isolated/world.h"
 
 namespace openreg {
 

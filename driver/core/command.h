@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "core/status.h"
+#include "openreg/kernel.h"
 #include "openreg/stream.h"
 
 namespace openreg {
@@ -21,15 +22,29 @@ class Context;
 class Queue;
 struct Completion;
 
-// A kernel as the driver that loaded it knows it. Immutable.
+// Code that a device process has loaded, by the numbers that it was given.
+struct RemoteCode {
+  uint32_t module;
+  uint32_t kernel;
+};
+
+// A kernel of a loaded module. Immutable.
 class Kernel {
  public:
-  explicit Kernel(std::string name) : name_(std::move(name)) {}
-  virtual ~Kernel() = default;
+  // In this process or in that of the device.
+  using Code = std::variant<orKernelFn, RemoteCode>;
+
+  // `module` keeps the code loaded; null for what always is.
+  Kernel(std::string name, Code code, std::shared_ptr<const void> module)
+      : name_(std::move(name)), code_(code), module_(std::move(module)) {}
+
   const std::string& name() const { return name_; }
+  const Code& code() const { return code_; }
 
  private:
   const std::string name_;
+  const Code code_;
+  const std::shared_ptr<const void> module_;
 };
 
 // A point in a stream: all that was submitted to it up to `sequence`.
@@ -104,7 +119,6 @@ using Command =
     std::variant<LaunchCommand, CopyCommand, FillCommand, HostCommand,
                  WaitCommand, StampCommand, TaskCommand>;
 
-// Bytes that travel with a command; copied when it is queued.
 using Payload = std::span<const std::byte>;
 
 // A result that has to be collected.

@@ -19,6 +19,11 @@ Context::Context(const Config& config, int device, uint64_t epoch,
       failures_(config.errors),
       engine_(make_engine(*this)) {}
 
+Context::Context(const Config& config, int device, uint64_t epoch,
+                 Surroundings& surroundings)
+    : Context(config, device, epoch, nullptr, surroundings,
+              [](Context& /*context*/) { return std::unique_ptr<Engine>(); }) {}
+
 Context::~Context() = default;
 
 std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
@@ -51,9 +56,8 @@ namespace {
 
 // Makes `stream` wait for a point of another one.
 Status hold(const Stream& stream, Fence fence) {
-  uint64_t sequence = 0;
-  return stream.queue().submit(WaitCommand{std::move(fence)}, {},
-                               Urgency::kQueued, nullptr, &sequence);
+  Submission submission;
+  return stream.queue().submit(WaitCommand{std::move(fence)}, submission);
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ class Context {
   // `previous` is the life before, or null.
   Context(const Config& config, int device, uint64_t epoch, Context* previous,
           Surroundings& surroundings, EngineMaker make_engine);
+  // The life as its device process knows it: without an engine, so it has no
+  // streams and allocates nothing. What it runs comes from the program.
+  Context(const Config& config, int device, uint64_t epoch,
+          Surroundings& surroundings);
   ~Context();
 
   // Reserves the addresses; see DeviceMemory::open.
@@ -106,7 +110,7 @@ class Context {
   Surroundings& surroundings_;
   DeviceMemory memory_;
   FailureState failures_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Engine> engine_;  // null in a device process
   QueueList queues_;
   std::atomic<uint64_t> peers_{0};
   std::atomic<bool> closed_{false};

@@ -19,22 +19,30 @@ enum class Urgency {
   kWaited,  // as kCheap; the caller waits for it in any case
 };
 
+// What a command is submitted with, and the number that it gets.
+struct Submission {
+  // Bytes that travel with the command; copied when it is queued.
+  Payload payload = {};
+  Urgency urgency = Urgency::kQueued;
+  // Where the result goes, a failure too. It must live until wait(sequence) has
+  // returned. If it is null, a failure goes to the context.
+  Completion* completion = nullptr;
+  // Stored by the queue: the command's number, or one that is reached already
+  // if the command was done at once.
+  uint64_t sequence = 0;
+};
+
 // Runs commands in the order in which they were submitted. Each that is queued
 // has a number, its sequence; the first is 1. Thread-safe.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   virtual ~Queue() = default;
 
-  // Takes a command (it is moved from only if it is queued) and stores its
-  // number, or one that is reached already if it was done at once.
-  // `completion` may be null; otherwise it must live until wait(*sequence) has
-  // returned. Blocks while too much is
-  // queued. A failure of the command itself goes to the completion, or without
-  // one to the context.
+  // Takes a command; moves from it only if it is queued. Blocks while too much
+  // is queued.
   //   orErrorInvalidHandle  the queue was retired or closed
   //   orErrorOutOfMemory    no thread or no memory for the queue
-  virtual Status submit(Command&& command, Payload payload, Urgency urgency,
-                        Completion* completion, uint64_t* sequence) = 0;
+  virtual Status submit(Command&& command, Submission& submission) = 0;
 
   // Waits until `target` is done. The calling thread may run commands, but none
   // after `target`.

@@ -21,19 +21,17 @@ Status Stream::submit(Command&& command, Payload payload, Urgency urgency) {
 
 Status Stream::submit_async(Command&& command, Payload payload, Urgency urgency,
                             Fence* fence) {
-  uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(
-      enqueue(std::move(command), payload, urgency, nullptr, &sequence));
-  if (fence != nullptr) *fence = {queue_, sequence};
+  Submission submission{.payload = payload, .urgency = urgency};
+  OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), submission));
+  if (fence != nullptr) *fence = {queue_, submission.sequence};
   return {};
 }
 
 Status Stream::run(Command&& command, Payload payload, Completion& completion,
                    Urgency urgency) {
-  uint64_t sequence = 0;
-  OPENREG_RETURN_IF_ERROR(
-      enqueue(std::move(command), payload, urgency, &completion, &sequence));
-  queue_->wait(sequence);
+  Submission submission{payload, urgency, &completion};
+  OPENREG_RETURN_IF_ERROR(enqueue(std::move(command), submission));
+  queue_->wait(submission.sequence);
   if (completion.pending != nullptr) completion.pending->settle(completion);
   OPENREG_RETURN_IF_ERROR(completion.status);
   return context_.failures().take();
@@ -54,16 +52,14 @@ std::array<Context*, 2> owners_of(const Command& command) {
 
 }  // namespace
 
-Status Stream::enqueue(Command&& command, Payload payload, Urgency urgency,
-                       Completion* completion, uint64_t* sequence) {
+Status Stream::enqueue(Command&& command, Submission& submission) {
   OPENREG_RETURN_IF_ERROR(context_.failures().take());
   OPENREG_RETURN_IF_ERROR(context_.order(*this));
   const std::array<Context*, 2> owners = owners_of(command);
-  OPENREG_RETURN_IF_ERROR(queue_->submit(std::move(command), payload, urgency,
-                                         completion, sequence));
+  OPENREG_RETURN_IF_ERROR(queue_->submit(std::move(command), submission));
   for (Context* const owner : owners) {
     if (owner != nullptr && owner != &context_) {
-      owner->note_visit({queue_, *sequence});
+      owner->note_visit({queue_, submission.sequence});
     }
   }
   return {};

@@ -57,8 +57,7 @@ class Stream {
  private:
   // Tells an earlier failure, or hands the command to the queue and lets other
   // devices know whose memory it uses.
-  Status enqueue(Command&& command, Payload payload, Urgency urgency,
-                 Completion* completion, uint64_t* sequence);
+  Status enqueue(Command&& command, Submission& submission);
 
   Context& context_;
   const std::shared_ptr<Queue> queue_;

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <exception>
 #include <utility>
+#include <variant>
 
 #include "core/activity.h"
-#include "execution/loaded_module.h"
 
 namespace openreg {
 
@@ -72,9 +72,13 @@ void KernelCall::leave_place() {
 }
 
 orError_t KernelCall::call_code(const Kernel& kernel) {
+  const auto* const code = std::get_if<orKernelFn>(&kernel.code());
+  if (code == nullptr) {
+    return keep_failure(orErrorInternal, "its code is in another process");
+  }
   if (current_activity != nullptr) current_activity->set(kernel.name());
   try {
-    return static_cast<const LoadedKernel&>(kernel).run(*this);
+    return (*code)(this);
   } catch (const std::exception& error) {
     return keep_failure(orErrorLaunchFailure,
                         std::string("it threw an exception: ") + error.what());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/builtin.h"
+#include "openreg/kernel.h"
 
 namespace openreg {
 
@@ -47,8 +48,7 @@ class SharedObject final : public ModuleImage,
                      path_.c_str());
     }
     OPENREG_RETURN_IF_ERROR(check_version(entry->abiVersion, name));
-    *kernel =
-        std::make_shared<LoadedKernel>(name, entry->run, shared_from_this());
+    *kernel = std::make_shared<Kernel>(name, entry->run, shared_from_this());
     return {};
   }
 
@@ -74,7 +74,7 @@ class BuiltinImage final : public ModuleImage {
       return failure(orErrorInvalidValue,
                      "name='%s' is not a kernel of the built-in module", name);
     }
-    *kernel = std::make_shared<LoadedKernel>(name, code, nullptr);
+    *kernel = std::make_shared<Kernel>(name, code, nullptr);
     return {};
   }
 };

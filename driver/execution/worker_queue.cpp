@@ -47,30 +47,27 @@ WorkerQueue::~WorkerQueue() {
   join();
 }
 
-Status WorkerQueue::submit(Command&& command, Payload payload, Urgency urgency,
-                           Completion* completion, uint64_t* sequence) {
+Status WorkerQueue::submit(Command&& command, Submission& submission) {
   const bool may_run_here =
-      urgency == Urgency::kShort
+      submission.urgency == Urgency::kShort
           ? asleep_.load(std::memory_order_relaxed) == kNotAwake
-          : urgency != Urgency::kQueued;
+          : submission.urgency != Urgency::kQueued;
   if (may_run_here) {
     Status status;
-    if (try_run_here(command, payload, completion, sequence, &status)) {
-      return status;
-    }
+    if (try_run_here(command, submission, &status)) return status;
   }
   // Marks and waits take next to no room, and their callers are promised that
   // they don't block.
   const bool is_mark = std::holds_alternative<WaitCommand>(command) ||
                        std::holds_alternative<StampCommand>(command);
   if (!is_mark && !serves_dispatcher_) hold_back();
-  return enqueue(std::move(command), payload, completion, sequence);
+  return enqueue(std::move(command), submission);
 }
 
-bool WorkerQueue::try_run_here(Command& command, Payload payload,
-                               Completion* completion, uint64_t* sequence,
+bool WorkerQueue::try_run_here(Command& command, Submission& submission,
                                Status* status) {
   if (!idle()) return false;
+  Payload payload = submission.payload;
   const bool is_launch = std::holds_alternative<LaunchCommand>(command);
   // Kernels may count on the alignment that the buffer would give.
   alignas(kPayloadAlignment) std::array<std::byte, 4096> aligned;
@@ -84,24 +81,24 @@ bool WorkerQueue::try_run_here(Command& command, Payload payload,
   // Nothing is running now. What others submit from here on may come after.
   if (!run_lock.owns_lock() || !idle() || retired_.load()) return false;
   if (is_launch && !places_.try_acquire()) return false;
-  *sequence = timeline_.value();
+  submission.sequence = timeline_.value();
   // In the mode `early` the caller learns of the failure at once.
   Completion own;
-  const bool tell_now = completion == nullptr && !serves_dispatcher_ &&
+  const bool tell_now = submission.completion == nullptr &&
+                        !serves_dispatcher_ &&
                         context_.config().errors == ErrorMode::kEarly;
-  run(command, payload, tell_now ? &own : completion, is_launch);
+  run(command, payload, tell_now ? &own : submission.completion, is_launch);
   if (serves_dispatcher_) {
     // The program has counted it. Nobody else submits.
-    *sequence = take_number();
+    submission.sequence = take_number();
     before_other_process();
-    timeline_.advance(*sequence);
+    timeline_.advance(submission.sequence);
   }
   *status = std::move(own.status);
   return true;
 }
 
-Status WorkerQueue::enqueue(Command&& command, Payload payload,
-                            Completion* completion, uint64_t* sequence) {
+Status WorkerQueue::enqueue(Command&& command, Submission& submission) {
   {
     const std::lock_guard lock(submit_mutex_);
     if (retired_) {
@@ -119,8 +116,8 @@ Status WorkerQueue::enqueue(Command&& command, Payload payload,
                        error.what());
       }
     }
-    buffer_.push(std::move(command), payload, completion);
-    *sequence = take_number();
+    buffer_.push(std::move(command), submission.payload, submission.completion);
+    submission.sequence = take_number();
   }
   wake();
   return {};

@@ -41,8 +41,7 @@ class WorkerQueue final : public Queue {
               Timeline& timeline);
   ~WorkerQueue() override;
 
-  Status submit(Command&& command, Payload payload, Urgency urgency,
-                Completion* completion, uint64_t* sequence) override;
+  Status submit(Command&& command, Submission& submission) override;
   void wait(uint64_t target, WaitStyle style) override;
   void retire() override;
   void cancel() override;
@@ -52,10 +51,8 @@ class WorkerQueue final : public Queue {
  private:
   // Runs a command on the calling thread if that is allowed now. Returns
   // whether it did; its failure is in `status`.
-  bool try_run_here(Command& command, Payload payload, Completion* completion,
-                    uint64_t* sequence, Status* status);
-  Status enqueue(Command&& command, Payload payload, Completion* completion,
-                 uint64_t* sequence);
+  bool try_run_here(Command& command, Submission& submission, Status* status);
+  Status enqueue(Command&& command, Submission& submission);
   // Gives the next command its number, which makes it visible to whoever runs
   // commands. Requires submit_mutex_.
   uint64_t take_number();

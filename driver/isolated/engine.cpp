@@ -1,22 +1,11 @@
-// The isolated driver: the device is a process of its own.
-#include "core/engine.h"
+#include "isolated/engine.h"
 
-#include <sys/types.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <vector>
+#include <utility>
 
 #include "core/context.h"
 #include "core/runtime.h"
 #include "core/system_memory.h"
-#include "isolated/channel.h"
-#include "isolated/process/device_process.h"
 #include "isolated/remote_module.h"
-#include "isolated/remote_queue.h"
 #include "isolated/world.h"
 
 namespace openreg {
@@ -43,57 +32,17 @@ wire::Start make_start(Context& context, const HostMemory& host,
   return start;
 }
 
-class IsolatedEngine final : public Engine {
- public:
-  explicit IsolatedEngine(Context& context) : context_(context) {}
+}  // namespace
 
-  Status open() override;
-  void close() override;
+IsolatedEngine::IsolatedEngine(Context& context) : context_(context) {
+  IsolatedWorld::get().add_engine(context, *this);
+}
 
-  bool has_bytes() const override { return false; }
-  Status place(uintptr_t address, size_t size) override;
-  void remove(uintptr_t address) override;
-  std::shared_ptr<Timestamp> create_stamp() override;
-  pid_t process() override;
-  void add_counters(DeviceCounters& sum) override;
-  EngineLimits limits() const override {
-    return {.queues = wire::kFenceSlots, .stamps = wire::kStamps};
-  }
+IsolatedEngine::~IsolatedEngine() {
+  IsolatedWorld::get().remove_engine(context_);
+}
 
-  std::shared_ptr<Queue> create_queue(int priority) override;
-  Status load_module(const char* path,
-                     std::shared_ptr<ModuleImage>* image) override;
-  std::shared_ptr<ModuleImage> builtin_module() override { return builtin_; }
-
-  int places() const override { return usable_processors(); }
-  bool can_access_peers() const override { return false; }
-
- private:
-  static constexpr uint32_t kBuiltinModule = 0;
-
-  // Starts the process, for the first command; what fails is told to callers.
-  void start_process();
-  std::shared_ptr<RemoteQueue> make_queue(std::shared_ptr<Channel> channel);
-  std::shared_ptr<Channel> channel();
-  // The device process has ended by itself.
-  void on_death(pid_t pid, const std::string& reason);
-  // Nothing can be asked of the device any more; `why` is what callers are
-  // told.
-  void lose(const Status& why);
-
-  Context& context_;
-  std::shared_ptr<RemoteQueue> control_;  // set by open()
-  std::shared_ptr<ModuleImage> builtin_;  // set by open()
-  std::atomic<uint32_t> next_module_{kBuiltinModule + 1};
-
-  std::mutex mutex_;
-  std::shared_ptr<Channel> channel_;                // guarded by mutex_
-  std::vector<std::weak_ptr<RemoteQueue>> queues_;  // guarded by mutex_
-  Status lost_;                                     // guarded by mutex_
-
-  std::mutex process_mutex_;
-  std::unique_ptr<DeviceProcess> process_;  // guarded by process_mutex_
-};
+int IsolatedEngine::places() const { return usable_processors(); }
 
 Status IsolatedEngine::open() {
   HostMemory& host = Runtime::get().host_memory();
@@ -105,7 +54,7 @@ Status IsolatedEngine::open() {
                    "device %d gets no memory that processes can share",
                    context_.device());
   }
-  control_ = make_queue(channel_);
+  control_ = make_queue(channel_, /*visitor=*/nullptr);
   if (control_ == nullptr) {
     return failure(orErrorNotInitialized,
                    "there are too many streams: the devices can have %u at a "
@@ -237,19 +186,21 @@ void IsolatedEngine::add_counters(DeviceCounters& sum) {
 }
 
 std::shared_ptr<RemoteQueue> IsolatedEngine::make_queue(
-    std::shared_ptr<Channel> to) {
+    std::shared_ptr<Channel> to, Context* visitor) {
   uint32_t index = 0;
   if (!IsolatedWorld::get().take_slot(&index)) return nullptr;
   const std::lock_guard lock(mutex_);
-  auto queue = std::make_shared<RemoteQueue>(context_, std::move(to), index);
+  auto queue =
+      std::make_shared<RemoteQueue>(context_, std::move(to), index, visitor);
   std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
   queues_.push_back(queue);
   return queue;
 }
 
-std::shared_ptr<Queue> IsolatedEngine::create_queue(int priority) {
+std::shared_ptr<RemoteQueue> IsolatedEngine::create_queue(int priority,
+                                                          Context* visitor) {
   const auto to = channel();
-  const auto queue = make_queue(to);
+  auto queue = make_queue(to, visitor);
   if (queue == nullptr) return nullptr;
   wire::Header header{};
   header.kind = wire::Kind::kCreateQueue;
@@ -277,8 +228,6 @@ Status IsolatedEngine::load_module(const char* path,
   *image = module;
   return {};
 }
-
-}  // namespace
 
 std::unique_ptr<Engine> make_isolated_engine(Context& context) {
   return std::make_unique<IsolatedEngine>(context);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <system_error>
 #include <utility>
 
 #include "core/futex.h"
@@ -15,12 +16,30 @@ HostFunctions::~HostFunctions() {
   join();
 }
 
-void HostFunctions::add(std::function<void()> function) {
+Status HostFunctions::add(std::function<void()> function,
+                          const std::function<Status()>& send) {
+  const std::lock_guard lock(order_mutex_);
+  OPENREG_RETURN_IF_ERROR(push(std::move(function)));
+  Status status = send();
+  if (!status.ok()) take_back();
+  return status;
+}
+
+Status HostFunctions::push(std::function<void()> function) {
   const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    const SignalsBlocked blocked;
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      return failure(orErrorOutOfMemory,
+                     "the stream's thread for host functions cannot be "
+                     "started: %s",
+                     error.what());
+    }
+  }
   functions_.push_back(std::move(function));
-  if (thread_.joinable()) return;
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this] { work(); });
+  return {};
 }
 
 void HostFunctions::take_back() {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/status.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -23,11 +24,11 @@ class HostFunctions {
   HostFunctions(const HostFunctions&) = delete;
   HostFunctions& operator=(const HostFunctions&) = delete;
 
-  // Adds a function; the command that leads to it is sent after this, in the
-  // same order. Throws std::system_error if there can be no thread.
-  void add(std::function<void()> function);
-  // Takes the function that was added last back.
-  void take_back();
+  // Adds a function, and has `send` send the command that leads to it, in the
+  // same order. If that fails, the function is dropped.
+  //   orErrorOutOfMemory  there can be no thread
+  Status add(std::function<void()> function,
+             const std::function<Status()>& send);
 
   // Drops those that were not reached, without waiting. The device asks for no
   // more.
@@ -40,6 +41,10 @@ class HostFunctions {
   bool join_until(std::chrono::steady_clock::time_point deadline);
 
  private:
+  // Adds a function, and takes it back. Require order_mutex_.
+  Status push(std::function<void()> function);
+  void take_back();
+
   void work();
   // Until it is stopped.
   void run_functions();
@@ -47,6 +52,8 @@ class HostFunctions {
   wire::FenceSlot& slot_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint32_t> finished_{0};  // 1: the thread has ended
+
+  std::mutex order_mutex_;  // functions and their commands are in one order
 
   std::mutex mutex_;
   std::deque<std::function<void()>> functions_;  // guarded by mutex_

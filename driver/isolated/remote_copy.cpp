@@ -1,41 +1,21 @@
-// How bytes get to a device in another process and back.
-//
-// Note [Copies]
-// The device process reaches its own memory and pinned memory. So
-// - between those two it copies by itself;
-// - small amounts of pageable memory travel with the command or its reply;
-// - larger ones are staged in shared memory, piece by piece, so that the two
-//   processes copy at the same time. The caller waits in any case. On an idle
-//   queue the dispatcher copies the pieces, see wire::kPiece;
-// - ranges that the user has registered are not shared, and the caller does not
-//   wait: host functions in the order of the stream move the bytes between them
-//   and staging memory;
-// - memory of another device: a queue there, which belongs to this one, does
-//   the other half, and the two wait for each other.
-#include <algorithm>
-#include <cstring>
-#include <shared_mutex>
-#include <utility>
+#include "isolated/remote_copy.h"
 
-#include "core/runtime.h"
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 #include "isolated/remote_queue.h"
 
 namespace openreg {
 
 namespace {
 
-using wire::kPiece;
-
-constexpr size_t kPieces = 4;
-// Up to so many bytes travel with the command.
-constexpr size_t kInline = size_t{64} << 10;
-
 wire::Header copy_header(const void* dst, const void* src, size_t count,
                          Urgency urgency) {
   wire::Header header{};
   header.kind = wire::Kind::kCopy;
   header.reply = wire::kNoReply;
-  if (urgency != Urgency::kQueued && count <= kPiece) {
+  if (urgency != Urgency::kQueued && count <= wire::kPiece) {
     header.flags = wire::kCheap;
   }
   header.arguments = {reinterpret_cast<uintptr_t>(dst),
@@ -43,287 +23,183 @@ wire::Header copy_header(const void* dst, const void* src, size_t count,
   return header;
 }
 
-std::byte* at(void* pointer, size_t offset) {
-  return static_cast<std::byte*>(pointer) + offset;
-}
-
-// The device other than `own` whose memory is used; null if there is none.
-Context* find_peer(const Context& own, const MemoryRef& first,
-                   const MemoryRef& second) {
-  for (Context* const owner : {first.owner, second.owner}) {
-    if (owner != nullptr && owner != &own) return owner;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-bool RemoteQueue::is_direct(const MemoryRef& memory) const {
-  return memory.owner == &context_ ||
-         IsolatedWorld::get().staging().contains(memory.pointer, 0) ||
-         Runtime::get().host_memory().is_own(memory.pointer);
+Status RemoteCopy::send(const void* dst, const void* src, size_t count,
+                        Submission& submission) {
+  return queue_.send(copy_header(dst, src, count, submission.urgency),
+                     submission);
 }
 
-Status RemoteQueue::send_copy(const void* dst, const void* src, size_t count,
-                              Urgency urgency, Completion* completion,
-                              uint64_t* sequence, Payload payload) {
-  return send(copy_header(dst, src, count, urgency), payload, completion,
-              sequence);
+Status RemoteCopy::copy(const CopyCommand& command, Submission& submission) {
+  const bool is_waited = submission.completion != nullptr;
+  switch (plan_copy(queue_.context(), command, is_waited)) {
+    case CopyPlan::kOnDevice:
+      return send(command.dst.pointer, command.src.pointer, command.count,
+                  submission);
+    case CopyPlan::kOnHost:
+      return copy_on_host(command, submission);
+    case CopyPlan::kWithCommand:
+      return copy_with_command(command, submission);
+    case CopyPlan::kWithReply:
+      return copy_with_reply(command, submission);
+    case CopyPlan::kStaged:
+      return copy_staged(command, submission);
+    case CopyPlan::kStagedByHost:
+      return copy_staged_by_host(command, &submission.sequence);
+    case CopyPlan::kOnPeer:
+      return peers_.submit(
+          *find_peer(queue_.context(), command.dst, command.src),
+          CopyCommand(command), submission);
+    case CopyPlan::kBetween:
+      return copy_between(command, submission);
+  }
+  return failure(orErrorInternal, "there is no plan for a copy");
 }
 
-Status RemoteQueue::submit_copy(const CopyCommand& command, Payload payload,
-                                Urgency urgency, Completion* completion,
-                                uint64_t* sequence) {
-  if (Context* const peer = find_peer(context_, command.dst, command.src)) {
-    const bool is_between =
-        command.dst.owner == &context_ || command.src.owner == &context_;
-    if (is_between && completion == nullptr) {
-      return copy_between(command, sequence);
-    }
-    if (is_between) {
-      // Sent as a whole, and then a mark for the one who waits.
-      OPENREG_RETURN_IF_ERROR(copy_between(command, sequence));
-      return send_copy(nullptr, nullptr, 0, Urgency::kQueued, completion,
-                       sequence);
-    }
-    return submit_to_peer(*peer, CopyCommand(command), payload, urgency,
-                          completion, sequence);
+Status RemoteCopy::fill(const FillCommand& command, Submission& submission) {
+  const MemoryRef& dst = command.dst;
+  if (Context* const peer = find_peer(queue_.context(), dst)) {
+    return peers_.submit(*peer, FillCommand(command), submission);
   }
-  const bool has_source = command.src.pointer != nullptr;
-  const bool direct_dst = is_direct(command.dst);
-  const bool direct_src = !has_source || is_direct(command.src);
-  if (direct_dst && direct_src) {
-    return send_copy(command.dst.pointer, command.src.pointer, command.count,
-                     urgency, completion, sequence, payload);
-  }
-  if (!direct_dst && !direct_src) {
-    return submit_function(
-        [command] {
-          std::memmove(command.dst.pointer, command.src.pointer, command.count);
-        },
-        completion, sequence);
-  }
-  if (completion == nullptr) return copy_by_host(command, sequence);
-  return copy_waited(command, direct_dst, completion, sequence);
-}
-
-Status RemoteQueue::submit_fill(const FillCommand& command, Urgency urgency,
-                                Completion* completion, uint64_t* sequence) {
-  if (Context* const peer = find_peer(context_, command.dst, {})) {
-    return submit_to_peer(*peer, FillCommand(command), {}, urgency, completion,
-                          sequence);
-  }
-  if (!is_direct(command.dst)) {
-    return submit_function(
+  if (!is_direct(queue_.context(), dst)) {
+    return queue_.submit_function(
         [command] {
           std::memset(command.dst.pointer, command.value, command.count);
         },
-        completion, sequence);
+        submission);
   }
   wire::Header header =
-      copy_header(command.dst.pointer, nullptr, command.count, urgency);
+      copy_header(dst.pointer, nullptr, command.count, submission.urgency);
   header.kind = wire::Kind::kFill;
-  header.arguments = {reinterpret_cast<uintptr_t>(command.dst.pointer),
-                      command.count, command.value, 0};
-  return send(header, {}, completion, sequence);
+  header.arguments = {reinterpret_cast<uintptr_t>(dst.pointer), command.count,
+                      command.value, 0};
+  return queue_.send(header, submission);
 }
 
-Status RemoteQueue::copy_waited(const CopyCommand& command, bool to_device,
-                                Completion* completion, uint64_t* sequence) {
-  const size_t count = command.count;
-  if (to_device && count <= kInline) {
-    return send_copy(
-        command.dst.pointer, nullptr, count, Urgency::kCheap, completion,
-        sequence, {static_cast<const std::byte*>(command.src.pointer), count});
-  }
-  if (!to_device && count <= sizeof(wire::Reply::bytes)) {
-    completion->wants_reply = true;
-    completion->reply = {static_cast<std::byte*>(command.dst.pointer), count};
-    return send_copy(nullptr, command.src.pointer, count, Urgency::kCheap,
-                     completion, sequence);
-  }
-  const auto staging =
-      std::make_shared<Staging>(std::min(count, kPieces * kPiece));
-  Status status =
-      to_device ? write_pieces(command, staging->data(), completion, sequence)
-                : read_pieces(command, staging->data(), completion, sequence);
+Status RemoteCopy::copy_on_host(const CopyCommand& command,
+                                Submission& submission) {
+  return queue_.submit_function(
+      [command] {
+        std::memmove(command.dst.pointer, command.src.pointer, command.count);
+      },
+      submission);
+}
+
+Status RemoteCopy::copy_with_command(const CopyCommand& command,
+                                     Submission& submission) {
+  submission.urgency = Urgency::kCheap;
+  submission.payload = {static_cast<const std::byte*>(command.src.pointer),
+                        command.count};
+  return send(command.dst.pointer, nullptr, command.count, submission);
+}
+
+Status RemoteCopy::copy_with_reply(const CopyCommand& command,
+                                   Submission& submission) {
+  submission.urgency = Urgency::kCheap;
+  submission.completion->wants_reply = true;
+  submission.completion->reply = {static_cast<std::byte*>(command.dst.pointer),
+                                  command.count};
+  return send(nullptr, command.src.pointer, command.count, submission);
+}
+
+Status RemoteCopy::copy_staged(const CopyCommand& command,
+                               Submission& submission) {
+  const auto staging = std::make_shared<Staging>(staging_size(command.count));
+  Status status = is_direct(queue_.context(), command.dst)
+                      ? write_pieces(command, staging->data(), submission)
+                      : read_pieces(command, staging->data(), submission);
   // The device may still be at it, also if something went wrong in between.
-  hold(staging);
+  queue_.hold(staging);
   return status;
 }
 
-Status RemoteQueue::write_pieces(const CopyCommand& command, std::byte* staging,
-                                 Completion* completion, uint64_t* sequence) {
+Status RemoteCopy::write_pieces(const CopyCommand& command, std::byte* staging,
+                                Submission& submission) {
   const size_t count = command.count;
-  std::array<uint64_t, kPieces> used{};  // the last command of each piece
-  for (size_t offset = 0; offset < count; offset += kPiece) {
-    const size_t piece = std::min(kPiece, count - offset);
-    const size_t place = offset / kPiece % kPieces;
-    if (used[place] != 0) wait(used[place], WaitStyle::kSpin);
-    std::byte* const bytes = at(staging, place * kPiece);
-    std::memcpy(bytes, at(command.src.pointer, offset), piece);
-    const bool is_last = offset + piece == count;
+  std::array<uint64_t, kPieces> used{};  // the last command of each place
+  for (size_t offset = 0; offset < count; offset += wire::kPiece) {
+    const Piece piece = piece_at(offset, count);
+    uint64_t& last = used[piece.place];
+    if (last != 0) queue_.wait(last, WaitStyle::kSpin);
+    std::memcpy(piece.in(staging), piece.of(command.src), piece.size);
+    Submission part{.urgency = Urgency::kWaited};
+    if (offset + piece.size == count) part.completion = submission.completion;
     OPENREG_RETURN_IF_ERROR(
-        send_copy(at(command.dst.pointer, offset), bytes, piece,
-                  Urgency::kWaited, is_last ? completion : nullptr, sequence));
-    used[place] = *sequence;
+        send(piece.of(command.dst), piece.in(staging), piece.size, part));
+    last = submission.sequence = part.sequence;
   }
   return {};
 }
 
-Status RemoteQueue::read_pieces(const CopyCommand& command, std::byte* staging,
-                                Completion* completion, uint64_t* sequence) {
+Status RemoteCopy::read_pieces(const CopyCommand& command, std::byte* staging,
+                               Submission& submission) {
   const size_t count = command.count;
   std::array<uint64_t, kPieces> numbers{};
   size_t sent = 0;
-  for (size_t offset = 0; offset < count; offset += kPiece) {
+  for (size_t offset = 0; offset < count; offset += wire::kPiece) {
     // As many pieces as there is room for are on their way.
-    while (sent < count && sent < offset + kPieces * kPiece) {
-      const size_t piece = std::min(kPiece, count - sent);
-      const size_t place = sent / kPiece % kPieces;
-      const bool is_last = sent + piece == count;
-      OPENREG_RETURN_IF_ERROR(send_copy(
-          at(staging, place * kPiece), at(command.src.pointer, sent), piece,
-          Urgency::kWaited, is_last ? completion : nullptr, sequence));
-      numbers[place] = *sequence;
-      sent += piece;
+    while (sent < count && sent < offset + kPieces * wire::kPiece) {
+      const Piece piece = piece_at(sent, count);
+      sent += piece.size;
+      Submission part{.urgency = Urgency::kWaited};
+      if (sent == count) part.completion = submission.completion;
+      OPENREG_RETURN_IF_ERROR(
+          send(piece.in(staging), piece.of(command.src), piece.size, part));
+      numbers[piece.place] = submission.sequence = part.sequence;
     }
-    const size_t place = offset / kPiece % kPieces;
-    wait(numbers[place], WaitStyle::kSpin);
-    std::memcpy(at(command.dst.pointer, offset), at(staging, place * kPiece),
-                std::min(kPiece, count - offset));
+    const Piece piece = piece_at(offset, count);
+    queue_.wait(numbers[piece.place], WaitStyle::kSpin);
+    std::memcpy(piece.of(command.dst), piece.in(staging), piece.size);
   }
   return {};
 }
 
-Status RemoteQueue::copy_by_host(const CopyCommand& command,
-                                 uint64_t* sequence) {
+Status RemoteCopy::copy_staged_by_host(const CopyCommand& command,
+                                       uint64_t* sequence) {
   // One piece is enough: in one stream nothing overlaps.
   const auto staging =
-      std::make_shared<Staging>(std::min(command.count, kPiece));
+      std::make_shared<Staging>(std::min(command.count, wire::kPiece));
   Status status = send_pieces_by_host(command, staging, sequence);
-  hold(staging);
+  queue_.hold(staging);
   return status;
 }
 
-Status RemoteQueue::send_pieces_by_host(
+Status RemoteCopy::send_pieces_by_host(
     const CopyCommand& command, const std::shared_ptr<const Staging>& staging,
     uint64_t* sequence) {
-  const bool to_device = is_direct(command.dst);
+  const bool to_device = is_direct(queue_.context(), command.dst);
   std::byte* const bytes = staging->data();
-  for (size_t offset = 0; offset < command.count; offset += kPiece) {
-    const size_t piece = std::min(kPiece, command.count - offset);
-    std::byte* const dst = at(command.dst.pointer, offset);
-    std::byte* const src = at(command.src.pointer, offset);
+  Submission part;
+  for (size_t offset = 0; offset < command.count; offset += wire::kPiece) {
+    const Piece piece = piece_at(offset, command.count);
+    std::byte* const dst = piece.of(command.dst);
+    std::byte* const src = piece.of(command.src);
+    const size_t size = piece.size;
     // A function may still run when its device is lost and holds nothing more.
     if (to_device) {
-      OPENREG_RETURN_IF_ERROR(submit_function(
-          [staging, bytes, src, piece] { std::memcpy(bytes, src, piece); },
-          nullptr, sequence));
-      OPENREG_RETURN_IF_ERROR(
-          send_copy(dst, bytes, piece, Urgency::kQueued, nullptr, sequence));
+      OPENREG_RETURN_IF_ERROR(queue_.submit_function(
+          [staging, bytes, src, size] { std::memcpy(bytes, src, size); },
+          part));
+      OPENREG_RETURN_IF_ERROR(send(dst, bytes, size, part));
     } else {
-      OPENREG_RETURN_IF_ERROR(
-          send_copy(bytes, src, piece, Urgency::kQueued, nullptr, sequence));
-      OPENREG_RETURN_IF_ERROR(submit_function(
-          [staging, bytes, dst, piece] { std::memcpy(dst, bytes, piece); },
-          nullptr, sequence));
+      OPENREG_RETURN_IF_ERROR(send(bytes, src, size, part));
+      OPENREG_RETURN_IF_ERROR(queue_.submit_function(
+          [staging, bytes, dst, size] { std::memcpy(dst, bytes, size); },
+          part));
     }
+    *sequence = part.sequence;
   }
   return {};
 }
 
-Status RemoteQueue::peer_queue(Context& peer, std::shared_ptr<Queue>* queue) {
-  const std::lock_guard lock(peers_mutex_);
-  std::shared_ptr<Queue>& known = peers_[&peer];
-  const bool is_new = known == nullptr;
-  if (is_new) known = peer.engine().create_queue(kLeastPriority);
-  if (known == nullptr) {
-    peers_.erase(&peer);
-    return failure(orErrorOutOfMemory,
-                   "there are too many streams: the devices can have %u at a "
-                   "time, all together",
-                   wire::kFenceSlots);
-  }
-  if (is_new) static_cast<RemoteQueue&>(*known).serve(context_);
-  *queue = known;
-  return {};
-}
-
-Status RemoteQueue::submit_to_peer(Context& peer, Command&& command,
-                                   Payload payload, Urgency urgency,
-                                   Completion* completion, uint64_t* sequence) {
-  std::shared_ptr<Queue> other;
-  OPENREG_RETURN_IF_ERROR(peer_queue(peer, &other));
-  const Fence here{shared_from_this(), submitted()};
-  uint64_t number = 0;
-  // A copy that somebody waits for may take long in here; meanwhile the peer's
-  // memory stays.
-  std::shared_lock<std::shared_mutex> visit;
-  if (completion != nullptr) visit = peer.memory().visit();
-  OPENREG_RETURN_IF_ERROR(
-      other->submit(WaitCommand{here}, {}, Urgency::kQueued, nullptr, &number));
-  OPENREG_RETURN_IF_ERROR(
-      other->submit(std::move(command), payload, urgency, completion, &number));
-  return submit_wait(WaitCommand{Fence{other, number}}, sequence);
-}
-
-Status RemoteQueue::copy_between(const CopyCommand& command,
-                                 uint64_t* sequence) {
-  const bool sends = command.src.owner == &context_;
-  std::shared_ptr<Queue> other;
-  OPENREG_RETURN_IF_ERROR(
-      peer_queue(sends ? *command.dst.owner : *command.src.owner, &other));
-  const auto self = shared_from_this();
-  if (!sends) {
-    uint64_t number = 0;
-    OPENREG_RETURN_IF_ERROR(other->submit(WaitCommand{{self, submitted()}}, {},
-                                          Urgency::kQueued, nullptr, &number));
-  }
-  const auto staging =
-      std::make_shared<Staging>(std::min(command.count, kPieces * kPiece));
-  uint64_t last = 0;
-  Status status = copy_pieces(command, staging->data(), sends ? self : other,
-                              sends ? other : self, &last);
-  // Both may still be at it, also if something went wrong in between.
-  hold(staging);
-  static_cast<RemoteQueue&>(*other).hold(staging);
-  OPENREG_RETURN_IF_ERROR(std::move(status));
-  if (sends) return submit_wait(WaitCommand{Fence{other, last}}, sequence);
-  *sequence = last;
-  return {};
-}
-
-Status RemoteQueue::copy_pieces(const CopyCommand& command, std::byte* staging,
-                                const std::shared_ptr<Queue>& from,
-                                const std::shared_ptr<Queue>& to,
-                                uint64_t* last) {
-  std::array<uint64_t, kPieces> emptied{};
-  const auto hold = [](Queue& queue, const std::shared_ptr<Queue>& until,
-                       uint64_t sequence) {
-    uint64_t number = 0;
-    return queue.submit(WaitCommand{{until, sequence}}, {}, Urgency::kQueued,
-                        nullptr, &number);
-  };
-  for (size_t offset = 0; offset < command.count; offset += kPiece) {
-    const size_t count = std::min(kPiece, command.count - offset);
-    const size_t place = offset / kPiece % kPieces;
-    const MemoryRef piece{staging + place * kPiece, nullptr};
-    const MemoryRef dst{at(command.dst.pointer, offset), command.dst.owner};
-    const MemoryRef src{at(command.src.pointer, offset), command.src.owner};
-    if (emptied[place] != 0) {
-      OPENREG_RETURN_IF_ERROR(hold(*from, to, emptied[place]));
-    }
-    uint64_t filled = 0;
-    OPENREG_RETURN_IF_ERROR(from->submit(CopyCommand{piece, src, count}, {},
-                                         Urgency::kQueued, nullptr, &filled));
-    OPENREG_RETURN_IF_ERROR(hold(*to, from, filled));
-    OPENREG_RETURN_IF_ERROR(to->submit(CopyCommand{dst, piece, count}, {},
-                                       Urgency::kQueued, nullptr,
-                                       &emptied[place]));
-    *last = emptied[place];
-  }
-  return {};
+Status RemoteCopy::copy_between(const CopyCommand& command,
+                                Submission& submission) {
+  OPENREG_RETURN_IF_ERROR(peers_.copy_between(command, &submission.sequence));
+  if (submission.completion == nullptr) return {};
+  // A mark for the one who waits.
+  submission.urgency = Urgency::kQueued;
+  return send(nullptr, nullptr, 0, submission);
 }
 
 }  // namespace openreg

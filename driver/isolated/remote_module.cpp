@@ -48,8 +48,8 @@ Status RemoteModule::find(const char* name,
         wire::Kind::kFindKernel, {number_, next_}, to_payload(text)));
     place = found_.emplace(name, next_++).first;
   }
-  *kernel = std::make_shared<RemoteKernel>(name, number_, place->second,
-                                           shared_from_this());
+  *kernel = std::make_shared<Kernel>(name, RemoteCode{number_, place->second},
+                                     shared_from_this());
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Modules and kernels that are loaded in a device process.
+// Modules that are loaded in a device process.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,12 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/engine.h"
 #include "isolated/remote_queue.h"
 
 namespace openreg {
-
-class RemoteModule;
-
-// A kernel as its device knows it: two numbers. Keeps its module loaded.
-class RemoteKernel final : public Kernel {
- public:
-  RemoteKernel(std::string name, uint32_t module, uint32_t index,
-               std::shared_ptr<const void> image)
-      : Kernel(std::move(name)),
-        module_(module),
-        index_(index),
-        image_(std::move(image)) {}
-
-  uint32_t module() const { return module_; }
-  uint32_t index() const { return index_; }
-
- private:
-  const uint32_t module_;
-  const uint32_t index_;
-  const std::shared_ptr<const void> image_;
-};
 
 // Thread-safe. Unloaded in the device when it goes.
 class RemoteModule final : public ModuleImage,

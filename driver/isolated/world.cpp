@@ -65,6 +65,21 @@ void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
   free_slots_.push_back({index, last});
 }
 
+void IsolatedWorld::add_engine(const Context& context, IsolatedEngine& engine) {
+  const std::lock_guard lock(mutex_);
+  engines_[&context] = &engine;
+}
+
+void IsolatedWorld::remove_engine(const Context& context) {
+  const std::lock_guard lock(mutex_);
+  engines_.erase(&context);
+}
+
+IsolatedEngine& IsolatedWorld::engine_of(const Context& context) {
+  const std::lock_guard lock(mutex_);
+  return *engines_.at(&context);
+}
+
 std::byte* IsolatedWorld::take_staging(size_t size) {
   for (;;) {
     // First: memory that was used just now is still in the caches.

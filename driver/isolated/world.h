@@ -1,11 +1,12 @@
 // What all isolated devices of a program share: the table of fences and the
-// memory that copies are staged in.
+// memory that copies are staged in; and how they find each other.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -18,6 +19,8 @@
 
 namespace openreg {
 
+class Context;
+class IsolatedEngine;
 class Staging;
 
 // Note [Fences]
@@ -42,10 +45,22 @@ class IsolatedWorld {
   wire::FenceSlot& slot(uint32_t index) const {
     return reinterpret_cast<wire::FenceSlot*>(fences_.data())[index];
   }
+  // The slot of a queue, by the number that says how far it has come.
+  uint32_t index_of(const Timeline& done) const {
+    const auto offset = reinterpret_cast<uintptr_t>(&done) -
+                        reinterpret_cast<uintptr_t>(fences_.data());
+    return static_cast<uint32_t>(offset / sizeof(wire::FenceSlot));
+  }
   // Takes a slot. False if there is none.
   bool take_slot(uint32_t* index);
   // Gives a slot back, whose queue ends with the number `last`.
   void return_slot(uint32_t index, uint64_t last);
+
+  // The engine of a context, which another device needs for a copy. Engines add
+  // themselves; they live as long as their contexts.
+  void add_engine(const Context& context, IsolatedEngine& engine);
+  void remove_engine(const Context& context);
+  IsolatedEngine& engine_of(const Context& context);
 
   // Takes staging memory; waits until there is some.
   std::byte* take_staging(size_t size);
@@ -81,6 +96,8 @@ class IsolatedWorld {
   uint32_t used_slots_ = 0;          // guarded by mutex_
   std::deque<Returned> free_slots_;  // guarded by mutex_
   std::vector<Held> held_;           // guarded by mutex_
+  // Guarded by mutex_.
+  std::map<const Context*, IsolatedEngine*> engines_;
 };
 
 // Staging memory, until it goes. Movable.

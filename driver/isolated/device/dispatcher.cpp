@@ -171,10 +171,10 @@ Status Dispatcher::handle_queued(const wire::Header& header,
         static_cast<unsigned long long>(header.number), header.queue, expected);
   }
   Status status;
-  Completion* completion = nullptr;
+  Submission submission;
   if (header.reply != wire::kNoReply) {
-    completion = parts_.answers.open(header.reply, SIZE_MAX);
-    if (completion == nullptr) {
+    submission.completion = parts_.answers.open(header.reply, SIZE_MAX);
+    if (submission.completion == nullptr) {
       status =
           failure(orErrorInvalidValue, "reply %u can't be given", header.reply);
     }
@@ -182,24 +182,22 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   if (status.ok() && (header.flags & wire::kStaged) != 0) {
     status = find_staged(&payload);
   }
-  Urgency urgency = Urgency::kQueued;
   if (may_run_here(header)) {
-    urgency =
+    submission.urgency =
         (header.flags & wire::kCheap) != 0 ? Urgency::kCheap : Urgency::kShort;
   }
-  if (urgency != Urgency::kQueued && !payload.empty()) {
+  if (submission.urgency != Urgency::kQueued && !payload.empty()) {
     // It may run from here, and must not change meanwhile.
     scratch_.assign(payload.begin(), payload.end());
     payload = scratch_;
   }
   Command command;
   if (status.ok()) {
-    status = read_command(header, payload, completion, &command);
+    status = read_command(header, payload, submission.completion, &command);
   }
   if (!status.ok()) command = make_refusal(std::move(status));
-  uint64_t sequence = 0;
-  return queue->submit(std::move(command), payload, urgency, completion,
-                       &sequence);
+  submission.payload = payload;
+  return queue->submit(std::move(command), submission);
 }
 
 }  // namespace openreg

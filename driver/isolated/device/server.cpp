@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "isolated/device/dispatcher.h"
-#include "isolated/device/no_engine.h"
 #include "isolated/process/start_up.h"
 #include "isolated/ring.h"
 
@@ -27,8 +26,7 @@ class Server {
   explicit Server(const wire::Start& start)
       : start_(start),
         config_(make_config(start)),
-        context_(config_, start.device, start.epoch, nullptr, host_,
-                 make_no_engine) {}
+        context_(config_, start.device, start.epoch, host_) {}
 
   // Maps what the program shares. Returns false if the system refuses.
   bool open(const StartUp& start_up);

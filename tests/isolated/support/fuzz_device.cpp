@@ -1,7 +1,5 @@
 #include "support/fuzz_device.h"
 
-#include "isolated/device/no_engine.h"
-
 namespace openreg::test {
 
 FuzzDevice::FuzzDevice()
@@ -11,8 +9,7 @@ FuzzDevice::FuzzDevice()
   using At = FuzzAddresses;
   host_.pinned = {At::kPinned, SharedMemory::create("fuzz", At::kHostSize)};
   host_.staging = {At::kStaging, SharedMemory::create("fuzz", At::kHostSize)};
-  context_ =
-      std::make_unique<Context>(config_, 0, 1, nullptr, host_, make_no_engine);
+  context_ = std::make_unique<Context>(config_, 0, 1, host_);
   host_.own = context_.get();
   static_cast<void>(context_->memory().open_view(At::kMemory, At::kMemorySize,
                                                  At::kMemoryLimit));

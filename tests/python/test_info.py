@@ -127,9 +127,14 @@ def test_a_reader_that_goes_away_is_no_error():
     assert done.stderr == ""
 
 
-def test_the_command_has_a_name():
+def test_the_command_has_a_name_and_says_it(capsys):
     (script,) = entry_points(group="console_scripts", name="openreg")
     assert script.load() is main
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: openreg ")
+    with pytest.raises(SystemExit):
+        main(["info", "--help"])
+    assert capsys.readouterr().out.startswith("usage: openreg info ")
 
 
 def test_a_misspelled_variable_is_warned_of_once_at_first_use():

@@ -68,15 +68,15 @@ def _hints(environment: Iterable[str]) -> list[str]:
     """Return what is wrong with the names of variables."""
     hints = []
     for name, meant in _unknown(environment):
-        question = f"; is {meant} meant?" if meant else ""
-        hints.append(f"{name} is set, and means nothing{question}")
+        question = f" Did you mean {meant}?" if meant else ""
+        hints.append(f"{name} is not an OpenReg variable.{question}")
     return hints
 
 
 def misspelled(environment: Iterable[str]) -> list[str]:
     """Return a warning for each name that is nearly one of ours."""
     return [
-        f"{name} is set, and means nothing: is {meant} meant? "
+        f"{name} is not an OpenReg variable. Did you mean {meant}? "
         "`python -m torch_openreg info` lists the variables."
         for name, meant in _unknown(environment)
         if meant and not name.startswith("OPENREG_TEST_")

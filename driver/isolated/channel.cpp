@@ -130,7 +130,8 @@ Status Channel::read_next() {
   }
   const uint64_t read = control_.failures_read.load(std::memory_order_relaxed);
   if (read == control_.failures_kept.load(std::memory_order_acquire)) {
-    return failure(orErrorLaunchFailure, "more work failed than can be told");
+    return failure(orErrorLaunchFailure,
+                   "more work failed than can be reported");
   }
   Status status = read_report(control_.reports[read % wire::kReports]);
   control_.failures_read.store(read + 1, std::memory_order_release);

@@ -23,7 +23,7 @@ namespace openreg {
 
 namespace {
 
-// What a device process is told when it starts.
+// The values that a device process gets at its start.
 wire::Start make_start(Context& context, const HostMemory& host,
                        uint32_t control_queue) {
   const SharedMemory& staging = IsolatedWorld::get().staging();
@@ -68,14 +68,15 @@ class IsolatedEngine final : public Engine {
  private:
   static constexpr uint32_t kBuiltinModule = 0;
 
-  // Starts the process, for the first command; what fails is told to callers.
+  // Starts the process, for the first command; failures are reported to
+  // callers.
   void start_process();
   std::shared_ptr<RemoteQueue> make_queue(std::shared_ptr<Channel> channel);
   std::shared_ptr<Channel> channel();
   // The device process has ended by itself.
   void on_death(pid_t pid, const std::string& reason);
-  // Nothing can be asked of the device any more; `why` is what callers are
-  // told.
+  // Nothing can be asked of the device any more; callers get
+  // `why`.
   void lose(const Status& why);
 
   Context& context_;

@@ -1,5 +1,5 @@
-// What all isolated devices of a program share: the table of fences and the
-// memory that copies are staged in.
+// The parts that all isolated devices of a program share: the table of fences
+// and the memory that copies are staged in.
 #pragma once
 
 #include <condition_variable>

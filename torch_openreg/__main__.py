@@ -10,8 +10,9 @@ from torch_openreg import info
 
 
 def _parser() -> argparse.ArgumentParser:
+    # The script `openreg` imports this module.
     parser = argparse.ArgumentParser(
-        prog="python -m torch_openreg",
+        prog="python -m torch_openreg" if __name__ == "__main__" else "openreg",
         description="OpenReg, a simulated accelerator for PyTorch.",
     )
     commands = parser.add_subparsers(dest="command", metavar="command")

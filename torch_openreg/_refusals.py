@@ -1,4 +1,4 @@
-"""Lets PyTorch say what the device does not have yet, where a program asks for it.
+"""Lets PyTorch report parts that are missing, where a program asks for one.
 
 Without these changes PyTorch would report a missing key, or nothing at all. They leave
 other devices, and what works without the missing part, as they are. The compiler needs
@@ -164,7 +164,7 @@ def _patch_autograd_profiler() -> None:
     """Refuse a profile by events of the device; warn of one that has all activities.
 
     Without Kineto, PyTorch prints an exception per operator and shows times that are
-    none. A program that has not used the device is told nothing.
+    none. A program that has not used the device gets no warning.
     """
     kind: Any = torch.autograd.profiler.profile
     original = kind._prepare_trace

@@ -5,8 +5,10 @@ while it pickles a tensor, which a queue leaves to a thread of its own: that pri
 error, and the receiver waits for ever.
 """
 
+import dataclasses
 import functools
 import types
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import wraps
 from multiprocessing.reduction import ForkingPickler
@@ -25,7 +27,11 @@ _REDUCTIONS: dict[type, Callable[[Any], Any]] = {
     torch.nn.Parameter: reductions.reduce_tensor,
     torch.UntypedStorage: reductions.reduce_storage,
 }
-_CONTAINERS = (list, tuple, set, frozenset)
+_CONTAINERS = (list, tuple, set, frozenset, deque)
+# Their attributes are read even if they have a `__reduce__` or `__getstate__`.
+_NAMESPACES = (torch.nn.Module, types.SimpleNamespace)
+# The second is that of frozen dataclasses with slots.
+_GETS_ATTRIBUTES = (object.__getstate__, dataclasses._dataclass_getstate)  # type: ignore[attr-defined]
 _ATOMS = frozenset({bool, bytes, complex, float, int, str, type(None)})
 
 
@@ -45,19 +51,27 @@ def _parts(value: Any) -> Iterable[Any]:
 
     Objects with a way of their own to be pickled are not asked: that may have effects.
     """
+    kind = type(value)
     if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
+        return [*value.keys(), *value.values(), _attributes(value)]
     if isinstance(value, _CONTAINERS):
-        return value
+        return [*value, _attributes(value)]
     if isinstance(value, torch.TypedStorage):
         return [value._untyped_storage]
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
-    if isinstance(value, types.MethodType):
+    if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
         return [value.__self__]
-    if isinstance(value, torch.nn.Module) or _is_pickled_by_attributes(type(value)):
-        return [getattr(value, "__dict__", None)]
+    if isinstance(value, BaseException):
+        return [value.args, _attributes(value)]
+    if isinstance(value, _NAMESPACES) or _is_pickled_by_attributes(kind):
+        return [_attributes(value)]
     return ()
+
+
+def _attributes(value: Any) -> Any:
+    """Return the object's ``__dict__`` and its slots, as pickling does by itself."""
+    return object.__getstate__(value)
 
 
 def _is_pickled_by_attributes(kind: type) -> bool:
@@ -65,7 +79,7 @@ def _is_pickled_by_attributes(kind: type) -> bool:
         not issubclass(kind, (type, torch.Tensor, types.ModuleType, types.FunctionType))
         and kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__reduce__ is object.__reduce__
-        and kind.__getstate__ is object.__getstate__
+        and kind.__getstate__ in _GETS_ATTRIBUTES
     )
 
 

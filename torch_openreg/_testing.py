@@ -1,4 +1,4 @@
-"""What PyTorch's own test classes cannot find out about a device from outside.
+"""Facts about the device that PyTorch's own test classes cannot find by themselves.
 
 ``torch.testing._internal.common_device_type`` makes tests for every device, and ours
 needs nothing for that but its module. Two things are mended, when that module is

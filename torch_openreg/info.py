@@ -1,4 +1,4 @@
-"""What is installed, how it is set, and how the devices are doing."""
+"""Collects the versions, the settings and the state of the devices."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "OPENREG_DEVICE_PROGRAM": ("", "the device's program, if not the installed one"),
     "OPENREG_STRICT": ("0", "1: a fallback to the CPU is an error"),
 }
-"""The environment variables: what holds if one is not set, and what it is about."""
+"""The environment variables, each with its default and its meaning."""
 
 
 def gather(start: bool = True) -> dict[str, Any]:
@@ -68,15 +68,15 @@ def _hints(environment: Iterable[str]) -> list[str]:
     """Return what is wrong with the names of variables."""
     hints = []
     for name, meant in _unknown(environment):
-        question = f"; is {meant} meant?" if meant else ""
-        hints.append(f"{name} is set, and means nothing{question}")
+        question = f" Did you mean {meant}?" if meant else ""
+        hints.append(f"{name} is not an OpenReg variable.{question}")
     return hints
 
 
 def misspelled(environment: Iterable[str]) -> list[str]:
     """Return a warning for each name that is nearly one of ours."""
     return [
-        f"{name} is set, and means nothing: is {meant} meant? "
+        f"{name} is not an OpenReg variable. Did you mean {meant}? "
         "`python -m torch_openreg info` lists the variables."
         for name, meant in _unknown(environment)
         if meant and not name.startswith("OPENREG_TEST_")
@@ -84,7 +84,7 @@ def misspelled(environment: Iterable[str]) -> list[str]:
 
 
 def _unknown(environment: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each ``OPENREG_…`` that is none of ours, and the nearest that is."""
+    """Return each unknown ``OPENREG_…`` and the nearest known name."""
     names = [name for name in environment if name.startswith("OPENREG_")]
     unknown = sorted(set(names) - VARIABLES.keys())
     if not unknown:
@@ -111,7 +111,7 @@ def _settings() -> dict[str, str]:
 
 
 def _device(index: int, start: bool) -> dict[str, Any]:
-    """Return what there is to say of one device."""
+    """Return the state of one device."""
     import torch
 
     from torch_openreg import openreg
@@ -147,7 +147,7 @@ def render(info: dict[str, Any]) -> str:
 
 
 def _device_table(info: dict[str, Any]) -> list[str]:
-    """Return a line a device, below a head."""
+    """Return one line per device, below a head."""
     rows = [_device_row(device, info["process"]) for device in info["devices"]]
     failures = [
         f"openreg:{device['index']}: {_indent(device['error'])}"
@@ -193,7 +193,7 @@ def _indent(text: str) -> str:
 
 
 def _environment_table(environment: dict[str, str | None]) -> list[str]:
-    """Return a line a variable, below a head."""
+    """Return one line per variable, below a head."""
     rows = []
     for name, value in environment.items():
         default, meaning = VARIABLES[name]

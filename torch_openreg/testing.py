@@ -1,4 +1,4 @@
-"""What the tests of a device-agnostic project need.
+"""Checks and requirements for the tests of a device-agnostic project.
 
 :func:`assert_no_fallback` and :func:`assert_no_sync` are context managers, and
 decorators too; :func:`requires` marks a test for pytest. The package's pytest plugin

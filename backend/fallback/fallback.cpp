@@ -46,7 +46,7 @@ void for_each_tensor(std::span<const c10::IValue> arguments, Visit visit) {
   }
 }
 
-// PyTorch's rule: all on one device, but for single values on the host. None if
+// PyTorch's rule: all on one device, except single values on the host. None if
 // no tensor is on a device.
 std::optional<c10::Device> common_device(
     const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) {

@@ -79,7 +79,7 @@ void note_fallback(const std::string& name, FallbackReason reason,
   TORCH_CHECK_NOT_IMPLEMENTED(
       !is_strict(), name, " would run on the CPU, on copies (",
       describe(reason),
-      "), and strict mode is on. Leave it by OPENREG_STRICT=0 or outside of "
+      "), and strict mode is on. Unset OPENREG_STRICT, or leave "
       "torch.openreg.strict(); torch.openreg.fallback_report() lists such "
       "operators.");
   const Key key(name, reason);

@@ -1,4 +1,4 @@
-// What the copying fallback was used for.
+// Counts the uses of the copying fallback.
 #pragma once
 
 #include <c10/core/Allocator.h>

@@ -34,7 +34,7 @@ void abs_kernel(at::TensorIteratorBase& iter) {
 
 }  // namespace
 
-// What the macro REGISTER_PRIVATEUSE1_DISPATCH does.
+// Does the same as the macro REGISTER_PRIVATEUSE1_DISPATCH.
 void register_abs_stub(torch::Library& m) {
   at::native::abs_stub.set_privateuse1_dispatch_ptr(&abs_kernel);
   m.impl("abs.out", TORCH_FN(at::native::abs_out));

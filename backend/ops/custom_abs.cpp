@@ -15,8 +15,8 @@ namespace {
 // The kernel. A vendor would launch one of the chip's here.
 at::Tensor custom_abs(const at::Tensor& input) { return at::abs(input); }
 
-// What the result looks like, from tensors without data. Fake tensors, and so
-// torch.compile and torch.export, ask for it.
+// Makes the result's metadata, from tensors without data. Fake tensors call it,
+// and so do torch.compile and torch.export.
 at::Tensor custom_abs_meta(const at::Tensor& input) {
   return at::empty_like(input, at::dtype(toRealValueType(input.scalar_type())));
 }
@@ -24,7 +24,7 @@ at::Tensor custom_abs_meta(const at::Tensor& input) {
 }  // namespace
 
 void register_custom_abs() {
-  // What programs see.
+  // The operator that programs call.
   define("openreg").def("custom_abs(Tensor input) -> Tensor");
   implement("openreg", c10::DispatchKey::PrivateUse1)
       .impl("custom_abs", TORCH_FN(custom_abs));

@@ -19,7 +19,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   cpu_fallback(op, stack, FallbackReason::kByChoice);
 }
 
-// What the fallback finds.
+// The CPU's kernel, which the fallback calls.
 at::Tensor custom_sub(const at::Tensor& self, const at::Tensor& other) {
   return at::sub(self, other);
 }

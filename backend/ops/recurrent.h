@@ -8,7 +8,7 @@
 
 namespace torch_openreg {
 
-// What a layer keeps from step to step. `c` is that of an LSTM alone.
+// The state of a layer between two steps. Only an LSTM has `c`.
 struct Hidden {
   at::Tensor h;
   at::Tensor c;

@@ -1,4 +1,4 @@
-// What a copy does to values, wherever it runs.
+// How a copy converts values, on the host and on the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What an operator's schema says.
+// Questions about an operator's schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// What kind of tensor it is.
+// Tells the kinds of tensors apart.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,8 +13,8 @@
 
 namespace torch_openreg {
 
-// What snapshot() tells: the format of CUDA's caching allocator. Times are
-// microseconds since 1970 (TraceEntry::time_.t_).
+// The result of snapshot(), in the format of CUDA's caching allocator. Times
+// are microseconds since 1970 (TraceEntry::time_.t_).
 struct MemorySnapshot {
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments;
   // By device; oldest first.

@@ -1,4 +1,4 @@
-// What PyTorch's device guards, streams and events call.
+// The functions that PyTorch's device guards, streams and events call.
 #pragma once
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>

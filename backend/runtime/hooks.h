@@ -1,4 +1,4 @@
-// What PyTorch's core asks of the backend by name, without linking to it.
+// The hooks that PyTorch's core calls by name, without linking to the backend.
 #pragma once
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>

@@ -19,7 +19,7 @@ bool is_usable() {
   return false;
 }
 
-// What PyTorch's template asks of a device. Thread-safe.
+// Answers what PyTorch's template asks of a device. Thread-safe.
 struct PinnedMemory final
     : at::CachingHostAllocatorImpl<OpenRegStream, OpenRegEvent> {
   // Throws c10::AcceleratorError in such a child, also for what is cached.

@@ -18,7 +18,8 @@ void refuse(const torch::profiler::impl::ProfilerConfig& /*config*/,
       "ProfilerState.PRIVATEUSE1 needs a profiler of the device, and 'openreg' "
       "has none yet. torch.profiler.profile() records the operators as the "
       "host calls them, and torch.openreg.Event(enable_timing=True) measures "
-      "time on the device.");
+      "time on the device. See docs/troubleshooting.md under \"A profile "
+      "without the device\".");
 }
 
 }  // namespace

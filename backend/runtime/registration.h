@@ -1,4 +1,4 @@
-// What the runtime gives to PyTorch; register_backend() calls each once.
+// Gives PyTorch the parts of the runtime; register_backend() calls each once.
 #pragma once
 
 namespace torch_openreg {

@@ -1,4 +1,4 @@
-// A debugging aid: be told where the host waits for a device.
+// A debugging aid that shows where the host waits for a device.
 #pragma once
 
 #include <cstdint>

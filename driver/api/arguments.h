@@ -83,7 +83,7 @@ Status bad_handle(const char* kind, const char* argument, const void* handle);
 Status require_open(const Context& owner, const void* pointer,
                     const char* argument);
 
-// What a range of addresses is.
+// The memory that a range of addresses lies in.
 struct Location {
   orMemoryType type = orMemoryTypeUnregistered;
   MemoryRef memory;

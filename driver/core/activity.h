@@ -1,4 +1,4 @@
-// What a device process was doing when it died.
+// Keeps what a device process does, to be read when it has died.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a stream can be told to do. Commands hold device addresses and flat
+// The commands that a stream can run. They hold device addresses and flat
 // bytes, never host objects that the device would have to look into.
 #pragma once
 

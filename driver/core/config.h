@@ -1,4 +1,4 @@
-// What the environment says about the devices. The table of variables is in
+// Reads the environment variables of the devices. The table of variables is in
 // docs/driver.md.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace openreg {
 
 inline constexpr size_t kMemoryGrain = size_t{2} << 20;  // a huge page
 
-// When the failure of a kernel is told, and how often.
+// When and how often a kernel's failure is reported.
 enum class ErrorMode {
   kEarly,  // as soon as possible, once; the device goes on
   kGpu,    // as a GPU: asynchronously, and until the device is reset

@@ -49,7 +49,7 @@ class DeviceMemory {
   // Gives the reserved addresses back as well. Returns whether there were any.
   bool forget();
 
-  //   orErrorOutOfMemory    the message tells what is free
+  //   orErrorOutOfMemory    the message has the free memory
   //   orErrorInvalidDevice  it was closed meanwhile
   Status allocate(size_t size, void** pointer);
 

@@ -1,5 +1,5 @@
 // The failure of a device's work, between the moment it happens and the moment
-// it is told.
+// it is reported.
 #pragma once
 
 #include <atomic>
@@ -39,17 +39,17 @@ class FailureState {
   void report(const Status& status);
 
   // From now on failures come from `source` as well; null ends that. Not while
-  // others use this object, but for take() with a source that stays valid.
+  // others use this object, except take() with a source that stays valid.
   void set_source(FailureSource* source) {
     source_.store(source, std::memory_order_release);
   }
-  // From now on `sink` is told of every failure that is reported.
+  // From now on `sink` gets every failure that is reported.
   void set_sink(std::function<void(const Status&)> sink) {
     sink_ = std::move(sink);
   }
 
-  // Returns the failure that has to be told now, and forgets it if it is not a
-  // sticky one.
+  // Returns the failure that has to be reported now, and forgets it if it is
+  // not a sticky one.
   Status take() {
     const FailureSource* source = source_.load(std::memory_order_acquire);
     if (source != nullptr && source->has_news()) [[unlikely]]

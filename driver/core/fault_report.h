@@ -1,4 +1,4 @@
-// What the process says when the host touches device memory, before it dies.
+// Writes a report if the host touches device memory, before the process dies.
 #pragma once
 
 namespace openreg {

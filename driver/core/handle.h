@@ -1,4 +1,4 @@
-// What the bits of a handle mean.
+// The meaning of a handle's bits.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ struct Block {
   }
 };
 
-// What an address was or is.
+// The block that an address belongs to, or has belonged to.
 struct Trace {
   enum class Kind {
     kNever,  // never allocated
@@ -43,7 +43,7 @@ struct Trace {
 };
 
 // Blocks that were looked up lately, to be found again without a lock.
-// Thread-safe, but for what is said below.
+// Thread-safe, except for what is said below.
 class RecentBlocks {
  public:
   // The block that `address` is in, its end not counted; nothing if it is not

@@ -17,7 +17,7 @@
 
 namespace openreg {
 
-// What a range of host memory is to the driver.
+// How the driver sees a range of host memory.
 enum class HostKind { kPageable, kPinned, kPartlyPinned };
 
 // Allocates pinned memory from one reserved range, and keeps the ranges that

@@ -1,5 +1,6 @@
-// What ThreadSanitizer cannot see: it watches one process, so what is ordered
-// by way of another looks to it like a race. Without it these do nothing.
+// Shows ThreadSanitizer an order that it cannot see: it watches one process, so
+// accesses that another process orders look to it like a race. Without it these
+// do nothing.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__

@@ -11,7 +11,7 @@ namespace openreg {
 
 class Context;
 
-// Immutable but for its queue. Thread-safe.
+// Immutable except for its queue. Thread-safe.
 class Stream {
  public:
   Stream(Context& context, std::shared_ptr<Queue> queue, unsigned int flags,
@@ -49,7 +49,7 @@ class Stream {
   Status run(Command&& command, Payload payload, Completion& completion,
              Urgency urgency = Urgency::kWaited);
 
-  // Waits for everything submitted so far and tells an earlier failure.
+  // Waits for everything submitted so far and reports an earlier failure.
   Status synchronize();
   // orErrorNotReady while something is queued or runs.
   Status query() const;

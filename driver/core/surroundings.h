@@ -1,4 +1,4 @@
-// What kernels can reach besides the memory of their own device.
+// The memory that kernels can reach besides that of their own device.
 #pragma once
 
 #include <cstddef>

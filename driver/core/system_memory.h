@@ -1,4 +1,4 @@
-// What the system allows this process: memory, address space, processors.
+// The system's limits for this process: memory, address space, processors.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@ size_t usable_memory();
 // is no limit.
 size_t usable_address_space();
 
-// What the system says of a process; zeros if there is none.
+// The resources that a process uses; zeros if there is no such process.
 struct ProcessUsage {
   size_t resident_bytes = 0;
   size_t threads = 0;
@@ -25,7 +25,7 @@ ProcessUsage process_usage(pid_t process);
 // Processors that this process may run on; at least 1.
 int usable_processors();
 
-// The processor's clock in kHz, 0 if the system does not tell.
+// The processor's clock in kHz, 0 if the system does not report it.
 int processor_clock_khz();
 
 }  // namespace openreg

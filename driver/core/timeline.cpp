@@ -6,7 +6,7 @@ namespace openreg {
 
 namespace {
 
-// What a sleeping thread would need to come back.
+// The time that a sleeping thread would need to come back.
 constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::microseconds kBriefSpin{10};
 

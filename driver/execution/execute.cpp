@@ -1,4 +1,4 @@
-// What each command does when its turn has come.
+// Runs each kind of command when its turn has come.
 #include <chrono>
 #include <cstring>
 #include <new>

@@ -58,7 +58,7 @@ class KernelCall : public orKernelContext {
   orError_t keep_reply(const void* data, size_t bytes);
   // Calls the kernel's code. An exception that leaves it is a failure.
   orError_t call_code(const Kernel& kernel);
-  // What the kernel's return value means.
+  // Turns the kernel's return value into a status.
   Status result(const Kernel& kernel, orError_t returned) const;
 
   Context& context_;

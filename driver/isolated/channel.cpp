@@ -13,7 +13,7 @@ namespace {
 
 static_assert(sizeof(Timestamp) == sizeof(wire::StampWord));
 
-// What a device says about a failure, made safe to use.
+// A device's report of a failure, made safe to use.
 Status read_report(const wire::Report& report) {
   orError_t code = static_cast<orError_t>(report.code);
   if (!is_failure(code)) code = orErrorInternal;
@@ -122,7 +122,7 @@ void Channel::next(const std::function<void(const Status&)>& report) {
 }
 
 Status Channel::read_next() {
-  // What was counted has been kept before, if there was room.
+  // A failure is kept before it is counted, if there is room.
   if (control_.is_broken.load(std::memory_order_acquire) != 0 &&
       !broken_seen_) {
     broken_seen_ = true;
@@ -130,7 +130,8 @@ Status Channel::read_next() {
   }
   const uint64_t read = control_.failures_read.load(std::memory_order_relaxed);
   if (read == control_.failures_kept.load(std::memory_order_acquire)) {
-    return failure(orErrorLaunchFailure, "more work failed than can be told");
+    return failure(orErrorLaunchFailure,
+                   "more work failed than can be reported");
   }
   Status status = read_report(control_.reports[read % wire::kReports]);
   control_.failures_read.store(read + 1, std::memory_order_release);

@@ -12,7 +12,7 @@ namespace openreg {
 
 namespace {
 
-// What a device process is told when it starts.
+// The values that a device process gets at its start.
 wire::Start make_start(Context& context, const HostMemory& host,
                        uint32_t control_queue) {
   const SharedMemory& staging = IsolatedWorld::get().staging();

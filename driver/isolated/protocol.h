@@ -1,5 +1,5 @@
-// What a program and its device processes say to each other, and the shared
-// memory in which they do. docs/isolated.md has a picture of it.
+// The messages between a program and its device processes, and the shared
+// memory that holds them. docs/isolated.md has a picture of it.
 //
 // Everything here is plain data of fixed size. Both sides are built from this
 // file; a device of another version refuses to start.
@@ -22,7 +22,7 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // The descriptors that a device process is started with, in this order.
 enum StartFd { kLifeFd, kFencesFd, kPinnedFd, kStagingFd, kStartFds };
 
-// What a device process is told at its start.
+// The values that a device process gets at its start.
 struct Start {
   uint32_t version;
   int32_t device;
@@ -169,7 +169,7 @@ inline constexpr size_t kRingOffset =
 inline constexpr size_t kLifeBytes = kRingOffset + kRingBytes;
 static_assert(kRingOffset % kPage == 0 && kRingBytes % kPage == 0);
 
-// What the processes know of a queue.
+// The state of a queue, as all processes see it.
 struct alignas(64) FenceSlot {
   Timeline done;
   Timeline host_requested;  // host functions that the queue has come to

@@ -12,7 +12,7 @@ namespace openreg {
 // Returns the code of a built-in kernel, null if there is none of that name.
 orKernelFn find_builtin_kernel(const char* name);
 
-// What a gate is: two words of pinned memory that host and kernel share.
+// A gate: two words of pinned memory that host and kernel share.
 struct GateState {
   std::atomic<uint32_t> open{0};
   std::atomic<uint32_t> arrived{0};  // kernels that have reached the gate

@@ -24,9 +24,9 @@ _COLUMNS = ("same", "close", "excluded", *_FAILURES)
 _HEAD = """\
 # Coverage
 
-What PyTorch's own databases of operators, modules, optimizers and foreach functions
-(`torch.testing._internal`) say about the device, compared with the CPU. This page is
-made by the full run; do not edit it.
+This page compares PyTorch's own databases of operators, modules, optimizers and
+foreach functions (`torch.testing._internal`) on the device with the CPU. The full run
+writes it; do not edit it.
 
 ```sh
 make test-all                                     # runs this among others
@@ -205,7 +205,7 @@ def page(results: list[Result], limit: int = 0) -> str:
         _HEAD,
         f"{tried} were tried.\n",
         *_totals(results),
-        *_by_reason("Different", "What is not as on the CPU.", bad),
+        *_by_reason("Different", "Cases whose result is not the CPU's.", bad),
         *_fallbacks(results),
         *_by_reason(
             "Close",
@@ -213,7 +213,11 @@ def page(results: list[Result], limit: int = 0) -> str:
             "in another order.",
             close,
         ),
-        *_by_reason("Excluded", "What fails on the CPU too, and how.", excluded),
+        *_by_reason(
+            "Excluded",
+            "Cases that fail on the CPU too, or that have no sample, with the reason.",
+            excluded,
+        ),
         *_entries(results),
     ]
     return "\n".join(lines) + "\n"

@@ -93,8 +93,9 @@ def test_settings_and_variables_are_shown_with_their_defaults():
 
 def test_a_variable_that_means_nothing_gets_a_hint():
     done = run("info", "--no-start", OPENREG_DEVICE="4", OPENREG_ZZZ="1")
-    assert "OPENREG_DEVICE is set, and means nothing; is OPENREG_DEVICES" in done.stdout
-    assert "OPENREG_ZZZ is set, and means nothing\n" in done.stdout + "\n"
+    asked = "OPENREG_DEVICE is not an OpenReg variable. Did you mean OPENREG_DEVICES?\n"
+    assert asked in done.stdout + "\n"
+    assert "OPENREG_ZZZ is not an OpenReg variable.\n" in done.stdout + "\n"
 
 
 def test_a_bad_value_is_told_and_fails():
@@ -127,9 +128,14 @@ def test_a_reader_that_goes_away_is_no_error():
     assert done.stderr == ""
 
 
-def test_the_command_has_a_name():
+def test_the_command_has_a_name_and_says_it(capsys):
     (script,) = entry_points(group="console_scripts", name="openreg")
     assert script.load() is main
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: openreg ")
+    with pytest.raises(SystemExit):
+        main(["info", "--help"])
+    assert capsys.readouterr().out.startswith("usage: openreg info ")
 
 
 def test_a_misspelled_variable_is_warned_of_once_at_first_use():
@@ -146,8 +152,8 @@ def test_a_misspelled_variable_is_warned_of_once_at_first_use():
         timeout=120,
     )
     assert done.stdout == "imported\n"
-    assert done.stderr.count("OPENREG_DEVICE is set, and means nothing") == 1
-    assert "is OPENREG_DEVICES meant?" in done.stderr
+    assert done.stderr.count("OPENREG_DEVICE is not an OpenReg variable.") == 1
+    assert "Did you mean OPENREG_DEVICES?" in done.stderr
     assert "OPENREG_OTHER" not in done.stderr
 
 

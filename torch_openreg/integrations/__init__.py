@@ -1,4 +1,4 @@
-"""What libraries with a closed list of devices need to know of this one.
+"""Support for libraries that have a closed list of devices.
 
 Most libraries need nothing; ``docs/ecosystem.md`` says which, as tested. Importing
 this package imports none of the libraries.

@@ -39,7 +39,7 @@ class OpenRegAccelerator(Accelerator):  # type: ignore[misc] # Any: may be missi
         openreg.set_device(device)
 
     def teardown(self) -> None:
-        """Wait for what is queued, so that its failures are told; free the cache."""
+        """Wait for queued work, so that its failures are reported; free the cache."""
         openreg.synchronize()
         openreg.empty_cache()
 

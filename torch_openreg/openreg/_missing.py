@@ -1,4 +1,4 @@
-"""What the device does not have yet, in words, and names that are looked up for it.
+"""The errors for missing parts, and the names that programs look up for them.
 
 A graph compiler, collectives, a profiler and graphs are missing. Each text says what is
 missing, what to do instead and which section to read. ``torch_openreg/_refusals.py``
@@ -62,7 +62,7 @@ CODEGEN_NAMES = (
     "Scheduling",
     "WrapperFxCodegen",
 )
-# What torch.cuda has for graphs.
+# The names of torch.cuda that concern graphs.
 GRAPH_NAMES = (
     "CUDAGraph",
     "graph",

@@ -238,7 +238,7 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """Return the statistics of the allocator as a table for people.
 
-    An abbreviated table does not tell small allocations from large ones.
+    An abbreviated table does not separate small allocations from large ones.
     """
     index = _get_device_index(device, optional=True)
     return render_table(index, memory_stats(index), abbreviated)

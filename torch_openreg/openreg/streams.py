@@ -27,7 +27,8 @@ __all__ = [
 
 _NO_IPC = (
     "OpenReg events cannot be shared between processes: an event lives in the "
-    "process that made it"
+    "process that made it. Synchronize with the event, then tell the other process. "
+    'See docs/troubleshooting.md under "An event is shared between processes".'
 )
 
 

@@ -1,4 +1,5 @@
-// What the device allocator hands out, and where it was cut from.
+// The blocks that the device allocator hands out, and the segments that they
+// are cut from.
 #pragma once
 
 #include <c10/core/Allocator.h>

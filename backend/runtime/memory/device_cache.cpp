@@ -1,5 +1,5 @@
 // The way of a block: out of the cache and back. What happens when there is no
-// memory left is in device_cache_pressure.cpp, what is told about the cache in
+// memory left is in device_cache_pressure.cpp, reports on the cache are in
 // device_cache_report.cpp, what a reset does in device_cache_reset.cpp.
 #include "backend/runtime/memory/device_cache.h"
 

@@ -1,5 +1,5 @@
-// What a cache does when the device has no memory left: it gives up what it
-// does not need, a little more each time, and says so if that was in vain.
+// The cache when the device has no memory left: it gives up unused memory, a
+// little more each time, and raises an error if that was in vain.
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>

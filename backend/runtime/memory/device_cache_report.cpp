@@ -1,4 +1,4 @@
-// What is told about a cache: statistics, segments, history.
+// Reports on a cache: statistics, segments, history.
 #include <c10/core/AllocatorConfig.h>
 
 #include <utility>

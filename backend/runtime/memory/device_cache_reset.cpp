@@ -1,4 +1,4 @@
-// What becomes of a cache when its device is reset.
+// Resets a cache together with its device.
 #include <utility>
 #include <vector>
 

@@ -17,7 +17,7 @@ using c10::CachingDeviceAllocator::CreateContextFn;
 using c10::CachingDeviceAllocator::RecordContext;
 using c10::CachingDeviceAllocator::TraceEntry;
 
-// What is to be recorded, for all devices. Thread-safe.
+// The settings of the history, for all devices. Thread-safe.
 class HistorySettings {
  public:
   // Nothing is recorded without `enabled`.

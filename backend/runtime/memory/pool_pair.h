@@ -1,4 +1,4 @@
-// What one memory pool has on one device.
+// The memory that one pool has on one device.
 #pragma once
 
 #include <c10/core/Allocator.h>

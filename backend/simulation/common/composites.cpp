@@ -340,7 +340,7 @@ bool are_same(const Parts& a, const Parts& b) {
 
 void assign(const at::Tensor& tensor, const at::Tensor& fresh) {
   TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_nested(),
-                              "a nested tensor can't get other sizes");
+                              "a nested tensor cannot be resized");
   if (!compressed_kind(tensor.layout()).has_value()) {
     tensor.unsafeGetTensorImpl()->shallow_copy_from(fresh.getIntrusivePtr());
     return;

@@ -16,7 +16,7 @@
 
 namespace torch_openreg {
 
-// What a composite is made of: plain tensors on its own device, and numbers.
+// The parts of a composite: plain tensors on its own device, and numbers.
 // The types are those of record::parts_of(kind).
 struct Parts {
   record::Composite kind{};

@@ -22,7 +22,7 @@
 
 namespace torch_openreg {
 
-// What a schema has for a C++ type of arguments.
+// The schema's type for a C++ type of arguments.
 template <typename Type>
 struct SchemaType;
 template <>

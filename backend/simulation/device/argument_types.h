@@ -1,4 +1,4 @@
-// What an operator accepts as arguments.
+// Checks the types of an operator's arguments.
 #pragma once
 
 #include <ATen/core/function_schema.h>

@@ -30,7 +30,7 @@ namespace torch_openreg::device {
 
 namespace {
 
-// What the executor needs to know about an operator, found once. Immutable.
+// The facts that the executor needs about an operator, found once. Immutable.
 struct Operator {
   explicit Operator(const c10::OperatorHandle& op, uint64_t op_id)
       : handle(op),
@@ -102,7 +102,7 @@ TensorVector new_tensors(const Operator& op, const torch::jit::Stack& stack) {
   return tensors;
 }
 
-// Whether `result` is the tensor that the host expects, but for its place.
+// Whether `result` is the tensor that the host expects, except for its place.
 bool is_expected(const record::TensorView& view, const at::Tensor& result) {
   return result.sizes() == at::IntArrayRef(view.sizes) &&
          static_cast<uint8_t>(result.scalar_type()) == view.dtype;

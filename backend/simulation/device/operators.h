@@ -7,8 +7,8 @@
 namespace torch_openreg::device {
 
 // Runs the operator with the CPU's kernel. Outputs come to lie where the record
-// says; with kKeepOutputs they are kept under a token, and the reply tells the
-// token and what they look like (see docs/launch-record.md). Failures of the
+// says; with kKeepOutputs they are kept under a token, and the reply has the
+// token and their metadata (see docs/launch-record.md). Failures of the
 // kernel itself throw.
 orError_t run_operator(orKernelContext* ctx, record::Reader& reader);
 

@@ -29,7 +29,7 @@ void follow_settings_slowly(uint64_t word);
 // Thread-safe.
 void set_host_process(pid_t host);
 
-// Makes the settings of this process those that the word tells of; nothing to
+// Makes the settings of this process those that the word holds; nothing to
 // do if they are those of the last call. Throws std::invalid_argument for a
 // word that no host writes. Thread-safe.
 inline void follow_settings(uint64_t word) {

@@ -1,5 +1,5 @@
-// What a synchronous run tells the host: how its results look, and which
-// arguments it has changed.
+// The reply of a synchronous run to the host: the metadata of its results, and
+// the arguments that it has changed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -51,7 +51,7 @@ class WrittenArguments {
 };
 
 // Keeps the new results, and what has been resized, for fetch_outputs, and
-// tells the host about them. The reply is a record itself: its name is the
+// describes them to the host. The reply is a record itself: its name is the
 // operator's, its settings the token, its arguments the results; then, for each
 // resized argument, its number and what it is like now; then, for each warning,
 // its kind, text, file and line.

@@ -49,7 +49,7 @@ void write_signature(const OperatorInfo& info, Encoder& encoder,
   }
 }
 
-// What a good call of the same signature gave; null if there was none.
+// The metadata of a good call of the same signature; null if there was none.
 Metadata find_signature(const OperatorInfo& info, Encoder& encoder,
                         uint64_t settings,
                         std::span<const c10::IValue> arguments) {
@@ -78,8 +78,8 @@ void remember_signature(const OperatorInfo& info, Encoder& encoder,
   cache().insert(signature_id(info), settings, signature.view(), metadata);
 }
 
-// What gives the same when it is resized first is worth keeping; what must
-// resize by itself is run each time.
+// Keeps the metadata of a call that gives the same if its arguments are resized
+// first. A call that must resize by itself is run each time.
 void remember_kind(const OperatorInfo& info, Encoder& encoder,
                    uint64_t settings, const Metadata& metadata) {
   const bool is_resized_by_itself =
@@ -103,7 +103,7 @@ void verify(const OperatorInfo& info, std::span<const c10::IValue> arguments,
                         " is not what the operator gives");
 }
 
-// What the rule or the Meta kernel says, if it can be trusted.
+// Asks the rule or the Meta kernel; null if neither can be trusted.
 Metadata ask_rule_or_meta(const OperatorInfo& info, Encoder& encoder,
                           std::span<const c10::IValue> arguments,
                           const record::CallMetadata& pattern) {

@@ -1,5 +1,5 @@
-// What is known of calls of one kind, and how it becomes known: the cache of
-// metadata, signatures, inference and rehearsal.
+// Finds the metadata of calls, by kind: the cache, signatures, inference and
+// rehearsal.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -14,8 +14,8 @@
 
 namespace torch_openreg {
 
-// What a call gives; null if that is not known. All of these take the encoded
-// call and the settings that it runs under, and are thread-safe.
+// The metadata of a call's outputs; null if it is not known. All of these take
+// the encoded call and the settings that it runs under, and are thread-safe.
 using Metadata = std::shared_ptr<const record::CallMetadata>;
 
 // The outputs' metadata, if the same kind of call was made before.

@@ -29,7 +29,7 @@ namespace torch_openreg {
 // returns; the executor makes the CPU's kernel write to where the outputs are.
 // Where data decides what the outputs look like, or a rehearsal can't tell, the
 // operator is run on the device and waited for.
-// What a record can't carry goes to the copying fallback.
+// Calls that a record can't carry go to the copying fallback.
 
 // Takes the arguments from the stack and leaves the results. Thread-safe.
 void run_operator(const OperatorInfo& info, torch::jit::Stack* stack);

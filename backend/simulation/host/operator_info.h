@@ -1,4 +1,4 @@
-// What the engine needs to know about an operator, found once.
+// The facts that the engine needs about an operator, found once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,7 +18,7 @@ namespace torch_openreg {
 // An operator on lists of tensors.
 bool is_foreach(const c10::OperatorHandle& op);
 
-// Made from the schema and the tags; immutable but for what turns out later.
+// Made from the schema and the tags; immutable except what turns out later.
 // Thread-safe.
 struct OperatorInfo {
   explicit OperatorInfo(const c10::OperatorHandle& handle);
@@ -50,7 +50,7 @@ struct OperatorInfo {
   bool takes_host_indices = false;
   bool takes_optionals = false;  // in a list: a tensor or none
 
-  // What tells the outputs' metadata: our rule, or else PyTorch's Meta kernel,
+  // Computes the outputs' metadata: our rule, or else PyTorch's Meta kernel,
   // unless it has turned out that it can't.
   const shapes::Rule rule;  // or null
   const std::optional<c10::KernelFunction> meta;

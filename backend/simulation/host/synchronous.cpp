@@ -45,8 +45,8 @@ const char* kept_text(std::string_view text) {
   return kept.emplace(text).first->c_str();
 }
 
-// Reads a reply, makes the tensors that it tells of, and writes the record that
-// fetches their contents. Not thread-safe.
+// Reads a reply, makes the tensors that it describes, and writes the record
+// that fetches their contents. Not thread-safe.
 class ReplyReader {
  public:
   ReplyReader(std::span<const record::Word> words, c10::DeviceIndex device)
@@ -248,7 +248,7 @@ void fetch(const OperatorInfo& info, const ReplyReader& reply,
          Length::kCheap);
 }
 
-// What can't be fetched, since there is no memory for it, must not stay.
+// Drops results that can't be fetched because there is no memory for them.
 void drop(uint64_t token, c10::DeviceIndex device) {
   if (token == 0) return;
   launch(Kernel::kDropOutputs, &token, sizeof token,
@@ -273,7 +273,7 @@ void resize_outputs(const record::CallMetadata& metadata,
 
 namespace {
 
-// What the device has answered.
+// The device's reply.
 class ReceivedReply {
  public:
   // Runs the record and waits.

@@ -1,4 +1,4 @@
-// Operators whose results only a run can tell.
+// Runs operators whose results only a run can show.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -13,7 +13,7 @@
 
 namespace torch_openreg {
 
-// What such a run has given.
+// The results of such a run.
 struct WaitedResults {
   // Of the returns that are no arguments, in order.
   std::vector<c10::IValue> values;

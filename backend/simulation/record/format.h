@@ -12,7 +12,7 @@ using Word = uint64_t;
 inline constexpr uint32_t kMagic = 0x4f524c52;  // "RLRO" in memory
 inline constexpr uint16_t kVersion = 3;
 
-// What a reader accepts at most.
+// The most that a reader accepts.
 inline constexpr uint32_t kMaxDimensions = 64;
 inline constexpr uint32_t kMaxStorages = 1U << 20;
 inline constexpr uint32_t kMaxNameBytes = 1024;
@@ -116,7 +116,7 @@ inline constexpr uint8_t kAllTensorFlags =
 // does not see them.
 enum RecordFlags : uint16_t {
   kValuesApart = 1,
-  kKeepOutputs = 2,  // no outputs are prepared: keep them and tell about them
+  kKeepOutputs = 2,  // no outputs are prepared: keep and describe them
   kQuiet = 4,        // the host has given the operator's warnings already
   // A gradient will be asked for: some kernels for composites keep what it
   // needs.

@@ -1,4 +1,4 @@
-// What the key of a call knows of a number whose value is no part of it.
+// How the key of a call describes a number whose value is not part of it.
 #pragma once
 
 #include <bit>

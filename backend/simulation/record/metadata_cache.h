@@ -1,5 +1,4 @@
-// What is known about the outputs of an operator, by the arguments that decide
-// it.
+// A cache of the outputs' metadata, by the arguments that decide it.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ struct OutputShape {
   friend bool operator==(const OutputShape&, const OutputShape&) = default;
 };
 
-// What a call gives. Immutable once it is in the cache.
+// The metadata of a call's outputs. Immutable once it is in the cache.
 struct CallMetadata {
   static constexpr int32_t kSingle = -1;
 
@@ -66,7 +65,7 @@ class MetadataCache {
   std::shared_ptr<const CallMetadata> find(uint64_t operator_id,
                                            uint64_t settings,
                                            std::span<const Word> key);
-  // What is known already stays.
+  // Keeps an entry that exists already.
   void insert(uint64_t operator_id, uint64_t settings,
               std::span<const Word> key,
               std::shared_ptr<const CallMetadata> metadata);

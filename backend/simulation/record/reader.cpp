@@ -250,7 +250,7 @@ bool Reader::read_body(const FirstWord& first, Argument* argument) {
   return false;
 }
 
-// What the key knows of a number must be true of it.
+// The number must be as the key describes it.
 bool Reader::read_number(const FirstWord& first, Argument* argument) {
   std::span<const Word> taken;
   if ((header_.flags & kValuesApart) == 0 || !take(&values_, 1, &taken)) {

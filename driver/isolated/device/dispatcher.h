@@ -19,7 +19,7 @@
 
 namespace openreg {
 
-// What the dispatcher works with; all of it outlives the dispatcher.
+// The parts that the dispatcher uses; all of them outlive the dispatcher.
 struct DeviceParts {
   Context& context;
   const HostView& host;

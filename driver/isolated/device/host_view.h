@@ -1,4 +1,4 @@
-// What a device process sees of the program's memory.
+// The program's memory as a device process sees it.
 #pragma once
 
 #include "core/context.h"

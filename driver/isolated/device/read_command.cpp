@@ -1,5 +1,5 @@
-// What the numbers in a command mean, and whether they are what the device
-// knows. See Note [Distrust].
+// Reads the numbers in a command and checks that the device knows them. See
+// Note [Distrust].
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
-// What a device process does in the order of a queue besides the commands of
-// every driver.
+// The work that a device process does in the order of a queue, besides the
+// commands of every driver.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,7 @@ namespace openreg {
 
 struct WatchedProcess;
 
-// What a device process is started with.
+// The options that a device process is started with.
 struct StartOptions {
   // The number of the device; names the process.
   int device = 0;

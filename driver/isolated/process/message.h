@@ -1,4 +1,4 @@
-// What the parent and its zygote say to each other: one message a packet, with
+// The messages between the parent and its zygote: one per packet, with
 // descriptors. Both are built from the same sources, which is checked first, so
 // the numbers have the machine's form.
 #pragma once

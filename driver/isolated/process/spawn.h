@@ -11,7 +11,7 @@
 
 namespace openreg {
 
-// What main() of `openreg-device` expects.
+// The flag and the descriptor that main() of `openreg-device` expects.
 inline constexpr char kZygoteFlag[] = "--zygote";
 inline constexpr int kZygoteSocket = 3;
 

@@ -8,7 +8,8 @@
 
 namespace openreg {
 
-// What the parent passed in StartOptions. The process owns the descriptors.
+// The values that the parent passed in StartOptions. The process owns the
+// descriptors.
 struct StartUp {
   int device = 0;
   std::vector<int> fds;  // close-on-exec

@@ -1,4 +1,4 @@
-// What the system says a thread is doing.
+// Asks the system for the state of a thread.
 #pragma once
 
 #include <sys/types.h>

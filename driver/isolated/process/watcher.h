@@ -23,7 +23,7 @@ namespace openreg {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// What is known of one process. The first group stays as it is; the rest is
+// The state of one process. The first group stays as it is; the rest is
 // guarded by the watcher's mutex.
 struct WatchedProcess {
   StartOptions options;

@@ -1,4 +1,4 @@
-// What the program's threads ask of the watcher.
+// Requests of the program's threads to the watcher.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pages import assert_names_its_section
 
 KINDS = [torch.Event, torch.openreg.Event]
 NO_TIMING = "Both events must be created with argument 'enable_timing=True'."
@@ -115,12 +116,15 @@ def test_elapsed_time_takes_nothing_but_events():
 
 
 def test_events_do_not_leave_their_process():
-    with pytest.raises(NotImplementedError, match="between processes"):
-        torch.openreg.Event(interprocess=True)
-    with pytest.raises(NotImplementedError, match="between processes"):
-        torch.openreg.Event().ipc_handle()
-    with pytest.raises(NotImplementedError, match="between processes"):
-        torch.openreg.Event.from_ipc_handle(0, b"")
+    for share in (
+        lambda: torch.openreg.Event(interprocess=True),
+        lambda: torch.openreg.Event().ipc_handle(),
+        lambda: torch.openreg.Event.from_ipc_handle(0, b""),
+    ):
+        with pytest.raises(NotImplementedError, match="between processes") as caught:
+            share()
+        section = "An event is shared between processes"
+        assert_names_its_section(str(caught.value), section)
 
 
 def test_external_events_need_graphs():

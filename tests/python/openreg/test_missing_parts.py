@@ -3,16 +3,14 @@
 import json
 import re
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pages import assert_names_its_section
 from process import run_script
 
 from torch_openreg import _refusals
-
-PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
 
 # `asked(f)` is what f raises, if anything.
 PRELUDE = """
@@ -39,14 +37,6 @@ def run(script: str, **env: str) -> Any:
     """Run ``script`` in a new interpreter and return what it says, last."""
     printed = run_script(PRELUDE + textwrap.dedent(script), env=env)
     return json.loads(printed.splitlines()[-1])
-
-
-def assert_names_its_section(message: str, section: str) -> None:
-    """The message leads to a section of the page, which shows the message."""
-    page = PAGE.read_text()
-    assert f"\n## {section}\n" in page
-    shown = re.findall(rf'^\w+: (.* under "{re.escape(section)}"\.)$', page, re.M)
-    assert any(message.endswith(line) for line in shown), message
 
 
 def test_nothing_large_is_imported_to_say_so():

@@ -3,7 +3,10 @@
 import copy
 import functools
 import pickle
+import types
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -119,6 +122,50 @@ class Holder:
         return self.tensor
 
 
+class Slotted:
+    """Something with a tensor in a slot; the name of the slot is mangled."""
+
+    __slots__ = ("__tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.__tensor = tensor
+
+
+class SlottedChild(Slotted):
+    """Has slots of a base class, one of its own that is not set, and attributes."""
+
+    __slots__ = ("__dict__", "unset")
+
+
+@dataclass(slots=True)
+class SlottedData:
+    """A dataclass without a ``__dict__``."""
+
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenData:
+    """A dataclass for which Python writes a ``__getstate__``."""
+
+    tensor: torch.Tensor
+
+
+class Batch(dict):
+    """A dictionary with attributes."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(x=1)
+        self.tensor = tensor
+
+
+class OwnError(Exception):
+    """An error that tells about a tensor."""
+
+
+Named = namedtuple("Named", ["tensor"])
+
+
 def make_recursive() -> list[object]:
     values: list[object] = [make("cpu")]
     values.append(values)
@@ -135,7 +182,20 @@ SENT = {
     "a batch": lambda: (0, {"x": [make("cpu"), make()]}),
     "a model": lambda: nn.Linear(2, 2, device="openreg"),
     "an object": lambda: Holder(make()),
+    "an object with a slot": lambda: Slotted(make()),
+    "an object with a slot of its base class": lambda: SlottedChild(make()),
+    "a dataclass with slots": lambda: SlottedData(make()),
+    "a frozen dataclass with slots": lambda: FrozenData(make()),
+    "a namespace": lambda: types.SimpleNamespace(tensor=make()),
+    "an error": lambda: OwnError("of a device", make()),
+    "a deque": lambda: deque([make("cpu"), make()], maxlen=2),
+    "a frozen set": lambda: frozenset([make()]),
+    "a named tuple": lambda: Named(make()),
+    "an ordered dictionary": lambda: OrderedDict(x=make()),
+    "a dictionary with a default": lambda: defaultdict(list, x=[make()]),
+    "a dictionary with attributes": lambda: Batch(make()),
     "a method": lambda: Holder(make()).use,
+    "a method of a tensor": lambda: make().sum,
     "a partial function": lambda: functools.partial(print, make()),
     "a list in itself": make_recursive,
 }
@@ -153,6 +213,15 @@ def test_a_queue_refuses_device_tensors_at_the_put(kind, name):
     one, two, none, tensor, holder = queue.get()
     assert (one, two, none) == (1, "two", None)
     assert tensor.tolist() == holder.use().tolist() == VALUES
+
+
+def test_a_queue_takes_such_values_with_tensors_of_the_host():
+    queue = multiprocessing.get_context("spawn").Queue()
+    for kind in (SlottedData, FrozenData, Batch):
+        queue.put(kind(make("cpu")))
+        assert queue.get().tensor.tolist() == VALUES
+    queue.put(deque([make("cpu")]))
+    assert queue.get().pop().tolist() == VALUES
 
 
 def test_a_bounded_queue_has_room_for_what_it_did_not_take():

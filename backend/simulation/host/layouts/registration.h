@@ -15,7 +15,8 @@ namespace torch_openreg {
 //   - else the catch-all: the record carries the parts, the executor puts them
 //     together and calls the CPU's kernel. Data decides how many elements a
 //     sparse result has, so the host waits for it.
-// What has no kernel for the CPU's key PyTorch takes apart, as for the CPU.
+// PyTorch decomposes operators that have no kernel for the CPU's key, as it
+// does for the CPU.
 
 // Registers all of them, in some milliseconds. To be called once, before there
 // is a tensor on the device: register_on_first_use() does.

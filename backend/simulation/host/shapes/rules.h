@@ -17,8 +17,8 @@ namespace torch_openreg::shapes {
 // it has none. Thread-safe.
 Rule find_rule(const c10::OperatorName& name, std::string_view full_name);
 
-// What the rule says of a call. `pattern` is what a call of the same signature
-// gave: it tells the dtypes. Null if the rule does not know.
+// Applies the rule to a call. `pattern` is the metadata of a call of the same
+// signature: it has the dtypes. Null if the rule does not know.
 std::shared_ptr<const record::CallMetadata> apply(
     Rule rule, std::span<const c10::IValue> arguments,
     const record::CallMetadata& pattern);

@@ -54,6 +54,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "backend/simulation/common": ("backend/pytorch", "backend/simulation/record"),
     "backend/simulation/record": (),
 }  # fmt: skip
+# Folders that a vendor deletes. Without them their rules say nothing.
+REPLACED = ("backend/simulation", "driver")
 # Folders in which not even the word "executor" may stand.
 KEPT = ("backend/runtime", "backend/ops", "backend/fallback", "backend/amp")
 
@@ -82,7 +84,19 @@ def folder_of(path: Path) -> str | None:
 def included_file(header: str) -> Path:
     """Return the path of one of our headers; those of the driver lie in driver/."""
     in_driver = Path("driver", header)
-    return in_driver if in_driver.exists() else Path(header)
+    return in_driver if folder_of(in_driver) else Path(header)
+
+
+def missing_folders() -> list[str]:
+    """Return the folders in the rules that do not exist, such as misspelled ones."""
+    named = {name for folder, allowed in ALLOWED.items() for name in (folder, *allowed)}
+    gone = [top for top in REPLACED if not Path(top).is_dir()]
+    return sorted(
+        name
+        for name in named
+        if not Path(name).is_dir()
+        and not any(Path(name).is_relative_to(top) for top in gone)
+    )
 
 
 def wrong_include(source: Path, header: str) -> str | None:
@@ -111,7 +125,8 @@ def findings(source: Path) -> Iterator[str]:
 def main() -> int:
     """Print the findings; return 1 if there are any."""
     sources = [Path(name) for name in sys.argv[1:]] or own_files()
-    wrong = [finding for source in sources for finding in findings(source)]
+    wrong = [f"{sys.argv[0]}: no folder {name}" for name in missing_folders()]
+    wrong += [finding for source in sources for finding in findings(source)]
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -58,6 +58,9 @@ VENDOR_TESTS = (
     "test_threads.py",
 )
 
+# What a vendor deletes first.
+SIMULATION = ("backend/simulation", "tests/record", "tests/python/openreg/engine")
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
@@ -118,22 +121,50 @@ def test_the_simulation_is_not_in_it(wheel):
     assert not any("executor" in name for name in names)
 
 
-def test_the_folder_can_be_deleted(tmp_path):
-    """Then the build is one without the simulation by itself, tests included."""
+def tree_without(tmp_path: Path, *folders: str) -> Path:
+    """Return a copy of this checkout in which somebody has deleted ``folders``."""
+    tree = tmp_path / "tree"
     listed = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, listed):
-        if name.startswith(("backend/simulation/", "tests/python/")):
+        if not (ROOT / name).is_file():
             continue
-        copy = tmp_path / "tree" / name
+        copy = tree / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy)
+    for folder in folders:
+        shutil.rmtree(tree / folder)
+    run("git", "init", "--quiet", tree)  # the tools ask it for the files
+    return tree
+
+
+def test_the_folder_can_be_deleted(tmp_path):
+    """Then the build is one without the simulation by itself, tests included."""
+    tree = tree_without(tmp_path, *SIMULATION)
     options = ("-G", "Ninja", "-D", f"Python_EXECUTABLE={sys.executable}")
-    cmake = ("cmake", "-S", tmp_path / "tree", "-B", tmp_path / "build", *options)
+    cmake = ("cmake", "-S", tree, "-B", tmp_path / "build", *options)
     assert "Generating done" in run(*cmake)
     rules = (tmp_path / "build" / "build.ninja").read_text()
     assert "backend/bare/seam.cpp" in rules
     assert "openreg_backend_tests" in rules
     assert "backend/simulation" not in rules
+
+
+@pytest.mark.parametrize("folders", [SIMULATION, (*SIMULATION, "driver")])
+def test_what_is_left_keeps_the_rules_of_includes(folders, tmp_path):
+    """Without a folder its rules say nothing; the others hold."""
+    tree = tree_without(tmp_path, *folders)
+    assert run("tools/check_includes.py", cwd=tree) == ""
+    pytest_alone = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+    test = "tests/python/test_includes.py"
+    assert " passed" in run(sys.executable, "-m", *pytest_alone, test, cwd=tree)
+
+
+def test_a_kept_file_that_still_needs_the_simulation_is_found(tmp_path):
+    tree = tree_without(tmp_path, *SIMULATION)
+    with (tree / "backend/ops/views.cpp").open("a") as source:
+        source.write('#include "backend/simulation/host/engine.h"\n')
+    with pytest.raises(AssertionError, match=r"views\.cpp:.*may not include"):
+        run("tools/check_includes.py", cwd=tree)
 
 
 def test_a_network_trains_and_the_report_lists_what_is_to_be_written(python, tmp_path):

@@ -409,16 +409,23 @@ def test_it_is_as_small_as_it_says():
 
 @pytest.mark.parametrize("file", CPP + PYTHON + BUILD, ids=lambda file: file.name)
 def test_every_file_names_its_full_form(file: Path):
-    """In its first line; the files that are named exist."""
+    """In its first line; what is named exists."""
     text = file.read_text()
-    assert "Full form:" in text.splitlines()[0]
-    (sentence,) = re.findall(r"Full form:(.*?)\.[\s\"]", text, re.S)
-    named = re.findall(r"[\w/]+\.(?:cpp|h|py|txt|toml)", sentence)
-    assert named
-    folder = Path()
-    for name in named:  # a name without a folder is in that of the one before
-        folder = folder if "/" not in name else Path(name).parent
-        assert (ROOT / folder / Path(name).name).is_file(), name
+    first = text.splitlines(keepends=True)[0]
+    assert re.search(r"^\W*\w.*\. Full form: .*\.[\s\"]", first), "not in one line"
+    for sentence in re.findall(r"Full form:(.*?)\.[\s\"]", text):
+        named = re.findall(r"[\w/]+(?:/(?!\w)|\.(?:cpp|h|py|txt|toml))", sentence)
+        assert named
+        folder = Path()
+        for name in named:  # a name without a folder is in that of the one before
+            folder = folder if "/" not in name else Path(name).parent
+            assert (ROOT / folder / Path(name).name).exists(), name
+
+
+def test_its_readme_leads_to_the_full_form():
+    first = (EXAMPLE / "README.md").read_text().splitlines()[0]
+    assert "full form: " in first
+    assert "(../../backend)" in first
 
 
 def test_the_links_of_its_readme_lead_to_files():

@@ -1,5 +1,5 @@
-// Devices: guard, hooks and generators. Full form: backend/runtime/guard.cpp,
-// backend/runtime/hooks.cpp and backend/runtime/generator.cpp.
+// Devices. Full form: backend/runtime/guard.cpp, hooks.cpp, generator.cpp.
+// PyTorch asks the guard and the hooks; a generator draws the random numbers.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>

@@ -1,5 +1,5 @@
-// Kernels, and three operators. Full form: backend/simulation/host/executor.cpp
-// and the families in backend/ops/.
+// Operators. Full form: backend/ops/, backend/simulation/host/executor.cpp.
+// Three by hand: each launches a kernel, from a module that the driver loads.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/CPUFallback.h>

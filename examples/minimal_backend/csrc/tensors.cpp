@@ -1,5 +1,5 @@
-// Tensors and their memory. Full form: backend/runtime/device_allocator.cpp,
-// backend/ops/factories.cpp, views.cpp and resize.cpp.
+// Tensors. Full form: backend/ops/factories.cpp, views.cpp, resize.cpp.
+// Their memory. Full form: backend/runtime/device_allocator.cpp.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>

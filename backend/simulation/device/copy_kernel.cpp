@@ -72,7 +72,7 @@ orError_t copy(orKernelContext* ctx, TensorRecord dst, TensorRecord src) {
 
 }  // namespace
 
-orError_t copy_tensor(orKernelContext* ctx) {
+orError_t execute_copy(orKernelContext* ctx) {
   const std::span words(static_cast<const int64_t*>(ctx->args),
                         ctx->size / sizeof(int64_t));
   TensorRecord dst;

@@ -6,6 +6,6 @@
 namespace torch_openreg::device {
 
 // The arguments are a CopyRecord. Failures throw.
-orError_t copy_tensor(orKernelContext* ctx);
+orError_t execute_copy(orKernelContext* ctx);
 
 }  // namespace torch_openreg::device

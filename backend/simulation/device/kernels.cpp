@@ -74,7 +74,7 @@ OPENREG_KERNEL(run_operator) {
   return with_record(ctx, [](orKernelContext* context, record::Reader& reader) {
     const std::string_view name = reader.name();
     orKernelNote(context, name.data(), name.size());
-    return run_operator(context, reader);
+    return execute_record(context, reader);
   });
 }
 
@@ -96,7 +96,7 @@ OPENREG_KERNEL(report_failure) {
 }
 
 OPENREG_KERNEL(copy_tensor) {
-  return guarded(ctx, [&] { return copy_tensor(ctx); });
+  return guarded(ctx, [&] { return execute_copy(ctx); });
 }
 
 OPENREG_KERNEL(set_generator) {

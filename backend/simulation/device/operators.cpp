@@ -255,7 +255,7 @@ orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
 
 }  // namespace
 
-orError_t run_operator(orKernelContext* ctx, record::Reader& reader) {
+orError_t execute_record(orKernelContext* ctx, record::Reader& reader) {
   const ExecutionScope scope(reader.header().settings);
   const bool keep = (reader.header().flags & record::kKeepOutputs) != 0;
   std::optional<NoWarnings> no_warnings;

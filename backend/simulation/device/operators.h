@@ -1,4 +1,4 @@
-// Runs one operator of a launch record.
+// Carries out launch records on the device.
 #pragma once
 
 #include "backend/simulation/record/reader.h"
@@ -6,11 +6,11 @@
 
 namespace torch_openreg::device {
 
-// Runs the operator with the CPU's kernel. Outputs come to lie where the record
-// says; with kKeepOutputs they are kept under a token, and the reply has the
-// token and their metadata (see docs/launch-record.md). Failures of the
+// Runs the record's operator with the CPU's kernel. Outputs come to lie where
+// the record says; with kKeepOutputs they are kept under a token, and the reply
+// has the token and their metadata (see docs/launch-record.md). Failures of the
 // kernel itself throw.
-orError_t run_operator(orKernelContext* ctx, record::Reader& reader);
+orError_t execute_record(orKernelContext* ctx, record::Reader& reader);
 
 // Copies the outputs that were kept under the token, the record's only
 // argument, to where the record says, and forgets them.

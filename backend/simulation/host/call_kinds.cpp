@@ -14,11 +14,21 @@ namespace torch_openreg {
 
 namespace {
 
-// Entries; about a kilobyte each.
-constexpr size_t kCacheCapacity = 16384;
+// Entries; about a kilobyte each. There are far fewer signatures than kinds of
+// calls.
+constexpr size_t kMostKinds = 16384;
+constexpr size_t kMostSignatures = 2048;
 
-record::MetadataCache& cache() {
-  static auto& instance = *new record::MetadataCache(kCacheCapacity);
+// What calls of a kind give. Searched at every launch.
+record::MetadataCache& kinds() {
+  static auto& instance = *new record::MetadataCache(kMostKinds);
+  return instance;
+}
+
+// What a good call of a signature gave: see Note [Shape rules]. Apart from the
+// kinds, because a key and a signature can be the same words.
+record::MetadataCache& signatures() {
+  static auto& instance = *new record::MetadataCache(kMostSignatures);
   return instance;
 }
 
@@ -30,10 +40,6 @@ uint64_t context_of(record::Writer& writer, uint64_t settings) {
   if (C10_LIKELY(!writer.has_shared_storage())) return settings;
   return record::MetadataCache::hash_of(0, settings, writer.offsets());
 }
-
-// What is kept of a signature is what a good call of it gave: see Note [Shape
-// rules]. It stands in the cache beside the kinds.
-uint64_t signature_id(const OperatorInfo& info) { return ~info.id; }
 
 // The part of a call that decides whether the CPU has a kernel for it.
 void write_signature(const OperatorInfo& info, Encoder& encoder,
@@ -55,7 +61,7 @@ Metadata find_signature(const OperatorInfo& info, Encoder& encoder,
                         std::span<const c10::IValue> arguments) {
   record::Words signature;
   write_signature(info, encoder, arguments, &signature);
-  return cache().find(signature_id(info), settings, signature.view());
+  return signatures().find(info.id, settings, signature.view());
 }
 
 // Whether a good call says that others of its kind are: kernels look at the
@@ -75,7 +81,7 @@ void remember_signature(const OperatorInfo& info, Encoder& encoder,
   if (!is_telling(encoder, *metadata)) return;
   record::Words signature;
   write_signature(info, encoder, arguments, &signature);
-  cache().insert(signature_id(info), settings, signature.view(), metadata);
+  signatures().insert(info.id, settings, signature.view(), metadata);
 }
 
 // Keeps the metadata of a call that gives the same if its arguments are resized
@@ -86,7 +92,7 @@ void remember_kind(const OperatorInfo& info, Encoder& encoder,
       !metadata->resizes.empty() && (encoder.writer().has_shared_storage() ||
                                      !can_resize_first(info, *metadata));
   if (is_resized_by_itself) return;
-  cache().insert(info.id, context_of(encoder.writer(), settings),
+  kinds().insert(info.id, context_of(encoder.writer(), settings),
                  encoder.writer().key(), metadata);
 }
 
@@ -139,7 +145,7 @@ Metadata infer_floats(const OperatorInfo& info,
 
 Metadata find_metadata(const OperatorInfo& info, Encoder& encoder,
                        uint64_t settings) {
-  return cache().find(info.id, context_of(encoder.writer(), settings),
+  return kinds().find(info.id, context_of(encoder.writer(), settings),
                       encoder.writer().key());
 }
 
@@ -206,7 +212,9 @@ Metadata learn_by_rehearsal(const OperatorInfo& info, Encoder& encoder,
 }
 
 KindStatistics kind_statistics() {
-  return {inferred.load(), rehearsed.load(), cache().statistics()};
+  const record::CacheStatistics of_kinds = kinds().statistics();
+  const record::CacheStatistics of_signatures = signatures().statistics();
+  return {inferred.load(), rehearsed.load(), of_kinds + of_signatures};
 }
 
 void set_verification(bool on) { is_verifying.store(on); }

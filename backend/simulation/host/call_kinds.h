@@ -1,5 +1,5 @@
-// Finds the metadata of calls, by kind: the cache, signatures, inference and
-// rehearsal.
+// Finds the metadata of calls, by kind: the caches of kinds and of signatures,
+// inference and rehearsal.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -46,9 +46,9 @@ void remember(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
               std::span<const c10::IValue> arguments, const Metadata& metadata);
 
 struct KindStatistics {
-  uint64_t inferred;   // known by a rule or a Meta kernel
-  uint64_t rehearsed;  // tried out on the host in full
-  record::CacheStatistics cache;
+  uint64_t inferred;              // known by a rule or a Meta kernel
+  uint64_t rehearsed;             // tried out on the host in full
+  record::CacheStatistics cache;  // of both caches together
 };
 KindStatistics kind_statistics();
 

@@ -224,7 +224,8 @@ def _is_accelerator() -> bool:
     return accelerator is not None and accelerator.type == "openreg"
 
 
-# Settings of the whole process that the CPU's kernels read while they run.
+# Settings that the CPU's kernels read while they run: the setters of the table in
+# backend/simulation/common/settings_table.h, except that of warnings.
 _SETTERS = (
     "_set_check_sparse_tensor_invariants",
     "_set_cpu_allow_fp16_reduced_precision_reduction",

@@ -2,11 +2,13 @@
 #include "backend/simulation/common/copy_record.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <limits>
 #include <vector>
+
+#include "backend/simulation/record/format.h"
 
 namespace torch_openreg::test {
 
@@ -19,6 +21,7 @@ constexpr size_t kFlags = 2;
 constexpr size_t kDimensions = 3;
 constexpr size_t kSizes = 4;
 constexpr uint64_t kSettings = ~uint64_t{5};
+constexpr int kLazy = record::kConjugate | record::kNegative;
 
 CopyRecord example() {
   const at::Tensor dst = at::empty({2, 3}, at::dtype(at::kFloat));
@@ -51,8 +54,8 @@ TEST(CopyRecordTest, HoldsBothTensors) {
   uint64_t settings = 0;
   ASSERT_TRUE(
       decode_copy({record.data(), record.size()}, &dst, &src, &settings));
-  EXPECT_EQ(dst.dtype, static_cast<int64_t>(at::kFloat));
-  EXPECT_EQ(src.dtype, static_cast<int64_t>(at::kInt));
+  EXPECT_EQ(dst.dtype, at::kFloat);
+  EXPECT_EQ(src.dtype, at::kInt);
   EXPECT_EQ(list(dst.sizes), (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(list(dst.strides), (std::vector<int64_t>{3, 1}));
   EXPECT_EQ(list(src.sizes), (std::vector<int64_t>{2, 3}));
@@ -71,7 +74,7 @@ TEST(CopyRecordTest, HoldsLazyBits) {
   ASSERT_TRUE(
       decode_copy({record.data(), record.size()}, &dst, &src, &settings));
   EXPECT_EQ(dst.flags, 0);
-  EXPECT_EQ(src.flags, TensorRecord::kConjugate | TensorRecord::kNegative);
+  EXPECT_EQ(src.flags, kLazy);
 }
 
 TEST(CopyRecordTest, LeavesOutDimensionsOfSizeOne) {
@@ -112,36 +115,24 @@ TEST(CopyRecordTest, ImpossibleNumbersAreRefused) {
 }
 
 TEST(CopyRecordTest, TheExtentIsFromTheFirstToTheLastElement) {
-  const std::array<int64_t, 2> sizes{2, 3};
-  const std::array<int64_t, 2> strides{10, 2};
-  TensorRecord tensor;
-  tensor.sizes = sizes;
-  tensor.strides = strides;
-  size_t bytes = 0;
-  ASSERT_TRUE(extent_of(tensor, 4, &bytes));
-  EXPECT_EQ(bytes, 4 * (10 + 4 + 1));
-}
-
-TEST(CopyRecordTest, NothingHasNoExtent) {
-  const std::array<int64_t, 2> sizes{0, 3};
-  const std::array<int64_t, 2> strides{kHuge, kHuge};
-  TensorRecord tensor;
-  tensor.sizes = sizes;
-  tensor.strides = strides;
-  size_t bytes = 1;
-  ASSERT_TRUE(extent_of(tensor, 4, &bytes));
-  EXPECT_EQ(bytes, 0);
+  const at::Tensor dst =
+      at::empty_strided({2, 3}, {10, 2}, at::dtype(at::kFloat));
+  const CopyRecord record = encode_copy(dst, at::empty({3}).expand({2, 3}), 0);
+  TensorRecord to;
+  TensorRecord from;
+  uint64_t settings = 0;
+  ASSERT_TRUE(
+      decode_copy({record.data(), record.size()}, &to, &from, &settings));
+  EXPECT_EQ(to.extent, 10 + 4 + 1);
+  EXPECT_EQ(from.extent, 3);
 }
 
 TEST(CopyRecordTest, AnExtentThatOverflowsIsRefused) {
-  const std::array<int64_t, 2> sizes{kHuge, 2};
-  const std::array<int64_t, 2> strides{2, kHuge};
-  TensorRecord tensor;
-  tensor.sizes = sizes;
-  tensor.strides = strides;
-  size_t bytes = 0;
-  EXPECT_FALSE(extent_of(tensor, 4, &bytes));
-  EXPECT_FALSE(extent_of(tensor, kHuge, &bytes));
+  EXPECT_TRUE(decodes(with(kSizes + 2, kHuge)));
+  CopyRecord record = example();
+  record[kSizes + 2] = kHuge;
+  record[kSizes + 3] = kHuge;
+  EXPECT_FALSE(decodes(record));
 }
 
 }  // namespace

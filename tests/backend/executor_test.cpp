@@ -29,9 +29,10 @@ constexpr size_t kTensorBytes = kElements * sizeof(float);
 
 // What a host sends that has changed nothing.
 uint64_t settings() {
-  Settings now;
-  now.default_dtype = kFloat;
-  return now.pack();
+  return setting::put<setting::Threads>(1) |
+         setting::put<setting::Gradients>(1) |
+         setting::put<setting::DefaultDtype>(kFloat) |
+         setting::put<setting::Mkldnn>(1) | setting::put<setting::Nnpack>(1);
 }
 
 std::vector<Word> finish(const Writer& writer, const std::string& name,
@@ -236,21 +237,21 @@ TEST_F(ExecutorTest, AGeneratorThatNobodyHasMadeIsRefused) {
                  "no generator");
 }
 
+// The call under settings of which one has another value.
+template <typename Setting>
+std::vector<Word> under(uint64_t value) {
+  return addition(kOutput, setting::with<Setting>(settings(), value));
+}
+
 TEST_F(ExecutorTest, SettingsThatNoHostHasAreRefused) {
-  Settings wrong = Settings::unpack(settings());
-  wrong.threads = 0;
-  expect_refused(addition(kOutput, wrong.pack()), "threads");
-  wrong.threads = 65535;
-  expect_refused(addition(kOutput, wrong.pack()), "threads");
-  wrong = Settings::unpack(settings());
-  wrong.default_dtype = 120;
-  expect_refused(addition(kOutput, wrong.pack()), "settings");
-  wrong = Settings::unpack(settings());
-  wrong.quantized_engine = 15;
-  expect_refused(addition(kOutput, wrong.pack()), "settings");
-  wrong = Settings::unpack(settings());
-  wrong.precision.matmul = 7;
-  expect_refused(addition(kOutput, wrong.pack()), "settings");
+  expect_refused(under<setting::Threads>(0), "threads");
+  expect_refused(under<setting::Threads>(65535), "threads");
+  expect_refused(under<setting::DefaultDtype>(120), "settings");
+  expect_refused(under<setting::SparseChecks>(3), "settings");
+  expect_refused(under<setting::QuantizedEngine>(15), "settings");
+  expect_refused(under<setting::ConvolutionPrecision>(7), "settings");
+  expect_refused(under<setting::RecurrentPrecision>(7), "settings");
+  expect_refused(under<setting::MatmulPrecision>(7), "settings");
   expect_refused(addition(kOutput, settings() | Word{1} << 63), "settings");
   EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
 }

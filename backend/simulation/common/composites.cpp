@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/simulation/record/extent.h"
+
 namespace torch_openreg {
 
 namespace {
@@ -26,22 +28,13 @@ c10::DispatchKeySet keys(const at::Tensor& like, c10::DispatchKey on_cpu,
 
 // Throws unless a tensor of these sizes stays within `capacity` elements.
 void check_extent(at::IntArrayRef sizes, at::IntArrayRef strides,
-                  int64_t offset, int64_t capacity) {
-  TORCH_CHECK(sizes.size() == strides.size() && offset >= 0,
+                  int64_t offset, uint64_t capacity) {
+  TORCH_CHECK(sizes.size() == strides.size(),
               "the sizes and strides of a composite don't match");
-  int64_t last = offset;
-  bool is_empty = false;
-  bool is_good = true;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    int64_t step = 0;
-    is_good = is_good && sizes[i] >= 0 && strides[i] >= 0 &&
-              !__builtin_mul_overflow(std::max<int64_t>(sizes[i] - 1, 0),
-                                      strides[i], &step) &&
-              !__builtin_add_overflow(last, step, &last);
-    is_empty = is_empty || sizes[i] == 0;
-  }
-  TORCH_CHECK(is_good && (is_empty || last < capacity),
-              "a composite is larger than its memory");
+  const auto extent = record::extent_of(sizes, strides);
+  TORCH_CHECK(
+      extent.has_value() && record::lies_within(*extent, offset, 1, capacity),
+      "a composite is larger than its memory");
 }
 
 // --- Sparse ---
@@ -190,7 +183,7 @@ at::Tensor put_nested_together(const Parts& parts) {
   for (size_t i = 0; i < offsets.size(); ++i) {
     check_extent(at::IntArrayRef(sizes).slice(i * width, width),
                  at::IntArrayRef(strides).slice(i * width, width), offsets[i],
-                 buffer.numel());
+                 static_cast<uint64_t>(buffer.numel()));
   }
   return at::detail::make_tensor<at::native::NestedTensorImpl>(
       buffer, matrix_of(sizes, {count, dimensions}),
@@ -232,7 +225,7 @@ Parts take_quantized_apart(const at::Tensor& tensor) {
   return parts;
 }
 
-int64_t elements_per_byte(at::ScalarType dtype) {
+size_t elements_per_byte(at::ScalarType dtype) {
   if (dtype == at::kQUInt4x2) return 2;
   return dtype == at::kQUInt2x4 ? 4 : 1;
 }
@@ -268,10 +261,9 @@ at::Tensor put_quantized_together(const Parts& parts) {
   const auto dtype = static_cast<at::ScalarType>(number);
   TORCH_CHECK(number == static_cast<int64_t>(dtype) && c10::isQIntType(dtype),
               "a quantized tensor of no such dtype");
-  check_extent(
-      sizes, strides, offset,
-      static_cast<int64_t>(bytes.storage().nbytes() / c10::elementSize(dtype)) *
-          elements_per_byte(dtype));
+  check_extent(sizes, strides, offset,
+               bytes.storage().nbytes() / c10::elementSize(dtype) *
+                   elements_per_byte(dtype));
   if (parts.kind == Composite::kPerChannel) check_channels(parts, sizes);
   at::Tensor tensor = at::detail::make_tensor<at::QTensorImpl>(
       c10::Storage(bytes.storage()),

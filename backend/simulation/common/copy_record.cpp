@@ -4,22 +4,20 @@
 #include <iterator>
 #include <utility>
 
+#include "backend/simulation/common/lazy_flags.h"
+#include "backend/simulation/record/extent.h"
+#include "backend/simulation/record/format.h"
+
 namespace torch_openreg {
 
 namespace {
 
-// No tensor has 2^64 elements.
-constexpr size_t kMaxDimensions = 64;
-
 // The dimensions of size 1 are left out: they say nothing, and only without
 // them is the number of dimensions limited.
-void append(CopyRecord& record, const at::TensorBase& tensor, void* data) {
-  const int64_t flags =
-      (tensor.is_conj() ? int64_t{TensorRecord::kConjugate} : 0) |
-      (tensor.is_neg() ? int64_t{TensorRecord::kNegative} : 0);
+void append(CopyRecord& record, const at::Tensor& tensor, const void* data) {
   record.push_back(reinterpret_cast<int64_t>(data));
   record.push_back(static_cast<int64_t>(tensor.scalar_type()));
-  record.push_back(flags);
+  record.push_back(lazy_flags(tensor));
   const at::IntArrayRef sizes = tensor.sizes();
   const auto is_kept = [](int64_t size) { return size != 1; };
   record.push_back(std::ranges::count_if(sizes, is_kept));
@@ -33,30 +31,31 @@ void append(CopyRecord& record, const at::TensorBase& tensor, void* data) {
 bool take(std::span<const int64_t>& words, TensorRecord* tensor) {
   if (words.size() < 4) return false;
   const auto dimensions = static_cast<uint64_t>(words[3]);
-  if (dimensions > kMaxDimensions) return false;
+  if (dimensions > record::kMaxDimensions) return false;
   if (words.size() < 4 + 2 * dimensions) return false;
+  constexpr int64_t kFlags = record::kConjugate | record::kNegative;
+  constexpr auto kDtypes = static_cast<int64_t>(c10::ScalarType::Undefined);
+  if (words[1] < 0 || words[1] >= kDtypes || (words[2] & ~kFlags) != 0) {
+    return false;
+  }
   tensor->data = words[0];
-  tensor->dtype = words[1];
-  tensor->flags = words[2];
+  tensor->dtype = static_cast<c10::ScalarType>(words[1]);
+  tensor->flags = static_cast<uint8_t>(words[2]);
   tensor->sizes = words.subspan(4, dimensions);
   tensor->strides = words.subspan(4 + dimensions, dimensions);
   words = words.subspan(4 + 2 * dimensions);
-  const auto is_negative = [](int64_t number) { return number < 0; };
-  constexpr int64_t kFlags = TensorRecord::kConjugate | TensorRecord::kNegative;
-  return tensor->dtype >= 0 &&
-         tensor->dtype < static_cast<int64_t>(c10::ScalarType::Undefined) &&
-         (tensor->flags & ~kFlags) == 0 &&
-         std::ranges::none_of(tensor->sizes, is_negative) &&
-         std::ranges::none_of(tensor->strides, is_negative);
+  const auto extent = record::extent_of(tensor->sizes, tensor->strides);
+  tensor->extent = extent.value_or(0);
+  return extent.has_value();
 }
 
 }  // namespace
 
-CopyRecord encode_copy(const at::TensorBase& dst, const at::TensorBase& src,
+CopyRecord encode_copy(const at::Tensor& dst, const at::Tensor& src,
                        uint64_t settings) {
   CopyRecord record;
   append(record, dst, dst.mutable_data_ptr());
-  append(record, src, const_cast<void*>(src.const_data_ptr()));
+  append(record, src, src.const_data_ptr());
   record.push_back(static_cast<int64_t>(settings));
   return record;
 }
@@ -69,25 +68,6 @@ bool decode_copy(std::span<const int64_t> words, TensorRecord* dst,
   }
   *settings = static_cast<uint64_t>(words[0]);
   return true;
-}
-
-bool extent_of(const TensorRecord& tensor, size_t itemsize, size_t* bytes) {
-  size_t last = 0;
-  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
-    const auto size = static_cast<size_t>(tensor.sizes[i]);
-    if (size == 0) {
-      *bytes = 0;
-      return true;
-    }
-    size_t step = 0;
-    if (__builtin_mul_overflow(size - 1, static_cast<size_t>(tensor.strides[i]),
-                               &step) ||
-        __builtin_add_overflow(last, step, &last)) {
-      return false;
-    }
-  }
-  return !__builtin_add_overflow(last, size_t{1}, &last) &&
-         !__builtin_mul_overflow(last, itemsize, bytes);
 }
 
 }  // namespace torch_openreg

@@ -1,89 +1,119 @@
-// The settings that an operator runs under, as one word.
+// The settings that an operator runs under, as one word: part of every launch
+// record, because the device may be another process. settings_table.h has the
+// settings.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 
-namespace torch_openreg {
+#include "backend/simulation/common/settings_table.h"
 
-// Part of every launch record: what may change what an operator gives, in the
-// process that has called it and on the thread that has. The device may be
-// another process, so all of it travels. Values are PyTorch's numbers; `pack`
-// expects them to fit.
-struct Settings {
-  // How exact products of floats are, for each family of operators of oneDNN:
-  // at::Float32Precision.
-  struct Precision {
-    uint8_t convolution = 0;
-    uint8_t recurrent = 0;
-    uint8_t matmul = 0;
-  };
+namespace torch_openreg::setting {
 
-  // Of a thread.
-  uint16_t threads = 1;
-  bool flush_denormals = false;
-  bool gradients = true;  // some kernels keep more for a backward pass
+namespace detail {
 
-  // Of the whole process.
-  uint8_t default_dtype = 0;
-  bool deterministic = false;
-  bool deterministic_warn_only = false;
-  bool fill_uninitialized = false;
-  bool mkldnn = true;
-  bool mkldnn_deterministic = false;
-  bool nnpack = true;
-  bool half_sums = false;  // of the CPU's products of halfs
-  bool half_sums_attention =
-      false;  // of the attention that is made of products
-  bool warn_always = false;
-  uint8_t sparse_checks = 0;  // 0: nobody has said; 1: off; 2: on
-  uint8_t quantized_engine = 0;
-  Precision precision;
+// What the table says of a row, and of all of them.
+template <typename Rows>
+struct Layout;
 
-  // The bits of the word that belong to the process.
-  static constexpr uint64_t kOfProcess = ~uint64_t{0x3ffff};
+template <typename... Rows>
+struct Layout<List<Rows...>> {
+  static constexpr unsigned kBits = (Rows::kRow.bits + ...);
+  static_assert(kBits < 64, "kNoWord has all bits");
 
-  constexpr uint64_t pack() const {
-    return uint64_t{threads} | uint64_t{flush_denormals} << 16 |
-           uint64_t{gradients} << 17 | uint64_t{default_dtype} << 18 |
-           uint64_t{deterministic} << 26 |
-           uint64_t{deterministic_warn_only} << 27 |
-           uint64_t{fill_uninitialized} << 28 | uint64_t{mkldnn} << 29 |
-           uint64_t{mkldnn_deterministic} << 30 | uint64_t{nnpack} << 31 |
-           uint64_t{half_sums} << 32 | uint64_t{half_sums_attention} << 33 |
-           uint64_t{warn_always} << 34 | uint64_t{sparse_checks} << 35 |
-           uint64_t{quantized_engine} << 37 |
-           uint64_t{precision.convolution} << 41 |
-           uint64_t{precision.recurrent} << 44 |
-           uint64_t{precision.matmul} << 47;
-  }
-
-  static constexpr Settings unpack(uint64_t word) {
-    const auto flag = [word](unsigned bit) { return (word >> bit & 1) != 0; };
-    const auto number = [word](unsigned bit, unsigned bits) {
-      return static_cast<uint8_t>(word >> bit & ((1U << bits) - 1));
-    };
-    return {.threads = static_cast<uint16_t>(word),
-            .flush_denormals = flag(16),
-            .gradients = flag(17),
-            .default_dtype = number(18, 8),
-            .deterministic = flag(26),
-            .deterministic_warn_only = flag(27),
-            .fill_uninitialized = flag(28),
-            .mkldnn = flag(29),
-            .mkldnn_deterministic = flag(30),
-            .nnpack = flag(31),
-            .half_sums = flag(32),
-            .half_sums_attention = flag(33),
-            .warn_always = flag(34),
-            .sparse_checks = number(35, 2),
-            .quantized_engine = number(37, 4),
-            .precision = {.convolution = number(41, 3),
-                          .recurrent = number(44, 3),
-                          .matmul = number(47, 3)}};
+  template <typename Setting>
+  static constexpr unsigned first_bit() {
+    unsigned bit = 0;
+    bool is_found = false;
+    ((is_found = is_found || std::is_same_v<Rows, Setting>,
+      bit += is_found ? 0 : Rows::kRow.bits),
+     ...);
+    return bit;
   }
 };
+
+template <typename Setting>
+inline constexpr unsigned kFirstBit =
+    Layout<Table>::template first_bit<Setting>();
+template <typename Setting>
+inline constexpr uint64_t kMost = (uint64_t{1} << Setting::kRow.bits) - 1;
+
+}  // namespace detail
+
+// A word that no settings have.
+inline constexpr uint64_t kNoWord = ~uint64_t{0};
+
+// The value's bits of the word.
+template <typename Setting>
+constexpr uint64_t put(uint64_t value) {
+  return (value & detail::kMost<Setting>) << detail::kFirstBit<Setting>;
+}
+
+template <typename Setting>
+constexpr uint64_t get(uint64_t word) {
+  return word >> detail::kFirstBit<Setting> & detail::kMost<Setting>;
+}
+
+// The word with another value.
+template <typename Setting>
+constexpr uint64_t with(uint64_t word, uint64_t value) {
+  return (word & ~put<Setting>(detail::kMost<Setting>)) | put<Setting>(value);
+}
+
+namespace detail {
+
+template <typename Setting>
+inline constexpr bool kIsOfProcess = Setting::kRow.owner == Owner::kProcess;
+
+template <typename... Rows>
+constexpr uint64_t thread_bits(List<Rows...> /*table*/) {
+  return ((kIsOfProcess<Rows> ? 0 : put<Rows>(kMost<Rows>)) | ...);
+}
+
+// Calls `visit` with each setting of the process, in a list of its own.
+template <typename Visit, typename... Rows>
+void for_each_of_process(List<Rows...> /*table*/, Visit visit) {
+  const auto visit_one = [&visit]<typename Setting>(List<Setting> setting) {
+    if constexpr (kIsOfProcess<Setting>) visit(setting);
+  };
+  (visit_one(List<Rows>{}), ...);
+}
+
+}  // namespace detail
+
+// The bits of the word that belong to the process, and those of no setting.
+inline constexpr uint64_t kOfProcess = ~detail::thread_bits(Table{});
+
+// The process's settings that are read then, from PyTorch.
+template <Reading kReading>
+uint64_t read(const at::Context& context) {
+  uint64_t word = 0;
+  detail::for_each_of_process(Table{}, [&]<typename Setting>(List<Setting>) {
+    if constexpr (Setting::kRow.reading == kReading) {
+      word |= put<Setting>(Setting::read(context));
+    }
+  });
+  return word;
+}
+
+// Whether a process can have these settings.
+inline bool are_good(uint64_t word) {
+  bool is_good = word >> detail::Layout<Table>::kBits == 0;
+  detail::for_each_of_process(Table{}, [&]<typename Setting>(List<Setting>) {
+    is_good = is_good && Setting::is_good(get<Setting>(word));
+  });
+  return is_good;
+}
+
+// Gives them to this process.
+inline void apply(uint64_t word) {
+  at::Context& context = at::globalContext();
+  detail::for_each_of_process(Table{}, [&]<typename Setting>(List<Setting>) {
+    Setting::apply(context, get<Setting>(word));
+  });
+}
 
 // How many threads a device uses for a kernel at most: the library below ends
 // the process when it can't start them.
@@ -93,4 +123,4 @@ inline int max_threads() {
   return count;
 }
 
-}  // namespace torch_openreg
+}  // namespace torch_openreg::setting

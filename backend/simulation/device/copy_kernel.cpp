@@ -8,6 +8,7 @@
 
 #include "backend/pytorch/copy_values.h"
 #include "backend/simulation/common/copy_record.h"
+#include "backend/simulation/common/lazy_flags.h"
 #include "backend/simulation/device/decode.h"
 #include "backend/simulation/device/execution_scope.h"
 
@@ -33,10 +34,10 @@ at::ScalarType bits_type(size_t itemsize) {
 }
 
 // A CPU tensor over device memory.
-at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
-                   at::ScalarType dtype) {
+at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record) {
   size_t bytes = 0;
-  if (!extent_of(record, c10::elementSize(dtype), &bytes)) {
+  if (__builtin_mul_overflow(record.extent, c10::elementSize(record.dtype),
+                             &bytes)) {
     throw std::invalid_argument("a malformed copy record: extent");
   }
   void* const data =
@@ -50,23 +51,20 @@ at::Tensor view_of(orKernelContext* ctx, const TensorRecord& record,
                        c10::Device(c10::DeviceType::CPU)),
           nullptr, /*resizable=*/false)),
       c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(dtype));
+      c10::scalarTypeToTypeMeta(record.dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
       at::IntArrayRef(record.sizes), at::IntArrayRef(record.strides));
-  if ((record.flags & TensorRecord::kConjugate) != 0) tensor._set_conj(true);
-  if ((record.flags & TensorRecord::kNegative) != 0) tensor._set_neg(true);
+  set_lazy_flags(tensor, record.flags);
   return tensor;
 }
 
 orError_t copy(orKernelContext* ctx, TensorRecord dst, TensorRecord src) {
-  auto dst_type = static_cast<at::ScalarType>(dst.dtype);
-  auto src_type = static_cast<at::ScalarType>(src.dtype);
-  if (dst_type == src_type && dst.flags == src.flags) {
-    dst_type = src_type = bits_type(c10::elementSize(dst_type));
+  if (dst.dtype == src.dtype && dst.flags == src.flags) {
+    dst.dtype = src.dtype = bits_type(c10::elementSize(dst.dtype));
     dst.flags = src.flags = 0;
   }
-  const at::Tensor to = view_of(ctx, dst, dst_type);
-  copy_values(to, view_of(ctx, src, src_type));
+  const at::Tensor to = view_of(ctx, dst);
+  copy_values(to, view_of(ctx, src));
   return orSuccess;
 }
 

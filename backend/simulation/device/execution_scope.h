@@ -18,8 +18,8 @@ namespace torch_openreg::device {
 // thread-safe: it is a thread's own.
 class ExecutionScope {
  public:
-  // `settings` as Settings packs them. Throws std::invalid_argument for a word
-  // that no host writes.
+  // `settings` is the word of simulation/common/settings.h. Throws
+  // std::invalid_argument for a word that no host writes.
   explicit ExecutionScope(uint64_t settings);
   ~ExecutionScope();
   ExecutionScope(const ExecutionScope&) = delete;

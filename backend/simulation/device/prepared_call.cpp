@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/simulation/device/decode.h"
+#include "backend/simulation/record/extent.h"
 #include "backend/simulation/record/metadata_cache.h"
 
 namespace torch_openreg::device {
@@ -45,17 +46,6 @@ uint64_t hash_of(const record::Reader& reader) {
 }
 
 Slot& slot_of(uint64_t hash) { return kept()[hash >> (64 - kKeptBits)]; }
-
-// Elements from the first to the last one. What the decoder has accepted does
-// not overflow.
-uint64_t extent_of(const record::TensorView& view) {
-  uint64_t last = 0;
-  for (size_t i = 0; i < view.sizes.size(); ++i) {
-    if (view.sizes[i] == 0) return 0;
-    last += static_cast<uint64_t>((view.sizes[i] - 1) * view.strides[i]);
-  }
-  return last + 1;
-}
 
 }  // namespace
 
@@ -221,20 +211,20 @@ void PreparedCall::add_tensor(const at::Tensor& tensor,
   for (BoundTensor& other : tensors_) {
     if (other.impl == impl) users = ++other.users;
   }
-  tensors_.push_back({impl, view.storage, extent_of(view), users, is_same});
+  // The decoder has accepted it, so it has one.
+  const uint64_t extent = record::extent_of(view.sizes, view.strides).value();
+  tensors_.push_back({impl, view.storage, extent, users, is_same});
 }
 
-bool PreparedCall::bind_tensor(const BoundTensor& tensor, uint64_t offset,
+bool PreparedCall::bind_tensor(const BoundTensor& tensor, int64_t offset,
                                const record::Reader& reader) {
-  uint64_t bytes = 0;
-  if (__builtin_add_overflow(offset, tensor.extent, &bytes) ||
-      __builtin_mul_overflow(bytes, tensor.impl->itemsize(), &bytes) ||
-      (tensor.extent != 0 && bytes > reader.storage(tensor.storage).bytes)) {
+  if (!record::lies_within(tensor.extent, offset, tensor.impl->itemsize(),
+                           reader.storage(tensor.storage).bytes)) {
     return false;
   }
-  if (static_cast<uint64_t>(tensor.impl->storage_offset()) != offset) {
+  if (tensor.impl->storage_offset() != offset) {
     if (tensor.is_same) return false;
-    tensor.impl->set_storage_offset(static_cast<int64_t>(offset));
+    tensor.impl->set_storage_offset(offset);
   }
   return true;
 }
@@ -261,7 +251,8 @@ bool PreparedCall::bind(orKernelContext* ctx, const record::Reader& reader) {
   const std::span<const record::Word> offsets = reader.offset_words();
   const size_t arguments = tensors_.size() - (is_direct() ? 1 : 0);
   for (size_t i = 0; i < arguments; ++i) {
-    if (!bind_tensor(tensors_[i], offsets[i], reader)) return false;
+    const auto offset = static_cast<int64_t>(offsets[i]);
+    if (!bind_tensor(tensors_[i], offset, reader)) return false;
   }
   if (is_direct() && (reader.output_offset_words()[0] != 0 ||
                       !bind_tensor(tensors_.back(), 0, reader))) {

@@ -82,7 +82,7 @@ class PreparedCall {
                     record::Reader& rest);
   bool prepare_output(record::Reader& reader);
   void add_tensor(const at::Tensor& tensor, const record::TensorView& view);
-  bool bind_tensor(const BoundTensor& tensor, uint64_t offset,
+  bool bind_tensor(const BoundTensor& tensor, int64_t offset,
                    const record::Reader& reader);
   void bind_values(std::span<const record::Word> words);
   bool is_shared() const;

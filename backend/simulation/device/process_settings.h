@@ -33,7 +33,7 @@ void set_host_process(pid_t host);
 // do if they are those of the last call. Throws std::invalid_argument for a
 // word that no host writes. Thread-safe.
 inline void follow_settings(uint64_t word) {
-  const uint64_t wanted = word & Settings::kOfProcess;
+  const uint64_t wanted = word & setting::kOfProcess;
   if (C10_LIKELY(wanted ==
                  detail::followed_settings.load(std::memory_order_relaxed))) {
     return;

@@ -18,8 +18,6 @@ namespace torch_openreg {
 
 namespace {
 
-constexpr int64_t kMaxDimensions = record::kMaxDimensions;
-
 uint8_t flags_of(const at::Tensor& tensor, bool is_written) {
   uint8_t flags = lazy_flags(tensor);
   if (!is_written) flags |= record::kReadOnly;
@@ -106,7 +104,7 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   }
   if (tensor.device().index() != device_) refuse(tensor);
   if (C10_UNLIKELY(!is_plain(tensor))) return add_composite(tensor, is_written);
-  if (tensor.dim() > kMaxDimensions) return false;
+  if (tensor.dim() > int64_t{record::kMaxDimensions}) return false;
   c10::StorageImpl& storage =
       *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   // A lazy copy is made real only by who writes.

@@ -2,18 +2,11 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <c10/core/DefaultDtype.h>
-#include <c10/core/GradMode.h>
-#include <c10/util/Exception.h>
+#include <c10/macros/Macros.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
-
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
 
 #include "backend/seam.h"
 #include "backend/simulation/common/settings.h"
@@ -32,40 +25,7 @@ int thread_count() {
   return is_backward ? wanted : own;
 }
 
-// No settings have all bits.
-constexpr uint64_t kUnread = ~uint64_t{0};
-std::atomic<uint64_t> rarely_changed{kUnread};
-
-uint8_t precision_of(at::Float32Op family) {
-  return static_cast<uint8_t>(
-      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, family));
-}
-
-uint8_t sparse_checks(std::optional<bool> wanted) {
-  if (!wanted.has_value()) return 0;
-  return *wanted ? 2 : 1;
-}
-
-// Those that no metadata depends on: to read them takes as long as all the
-// others do.
-uint64_t read_rarely_changed() {
-  const at::Context& context = at::globalContext();
-  Settings settings{};
-  settings.threads = 0;
-  settings.gradients = false;
-  settings.mkldnn = false;
-  settings.mkldnn_deterministic = context.deterministicMkldnn();
-  settings.nnpack = context.userEnabledNNPACK();
-  settings.half_sums = context.allowFP16ReductionCPU();
-  settings.half_sums_attention = context.allowFP16BF16ReductionMathSDP();
-  settings.warn_always = c10::WarningUtils::get_warnAlways();
-  settings.sparse_checks = sparse_checks(context.checkSparseTensorInvariants());
-  settings.quantized_engine = static_cast<uint8_t>(context.qEngine());
-  settings.precision = {.convolution = precision_of(at::Float32Op::CONV),
-                        .recurrent = precision_of(at::Float32Op::RNN),
-                        .matmul = precision_of(at::Float32Op::MATMUL)};
-  return settings.pack();
-}
+std::atomic<uint64_t> rarely_changed{setting::kNoWord};
 
 }  // namespace
 
@@ -79,31 +39,24 @@ void note_thread_count(int threads) {
 // Python's setters call it. A C++ program that changes PyTorch's context by
 // itself need not: the next new kind of call does.
 void refresh_settings() {
-  rarely_changed.store(read_rarely_changed(), std::memory_order_relaxed);
+  rarely_changed.store(
+      setting::read<setting::Reading::kWhenSet>(at::globalContext()),
+      std::memory_order_relaxed);
 }
 
 uint64_t current_settings() {
-  const at::Context& context = at::globalContext();
-  Settings settings{};
-  settings.default_dtype =
-      static_cast<uint8_t>(c10::get_default_dtype_as_scalartype());
-  settings.threads =
-      static_cast<uint16_t>(std::min(thread_count(), max_threads()));
-  settings.deterministic = context.deterministicAlgorithms();
-  settings.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
-  settings.fill_uninitialized = context.deterministicFillUninitializedMemory();
-  settings.mkldnn = context.userEnabledMkldnn();
-  settings.nnpack = false;  // among the others
-  settings.gradients = c10::GradMode::is_enabled();
-#if defined(__SSE2__)
-  settings.flush_denormals = _MM_GET_FLUSH_ZERO_MODE() == _MM_FLUSH_ZERO_ON;
-#endif
+  const uint64_t own =
+      setting::put<setting::Threads>(
+          std::min(thread_count(), setting::max_threads())) |
+      setting::put<setting::FlushDenormals>(setting::FlushDenormals::get()) |
+      setting::put<setting::Gradients>(setting::Gradients::get());
   uint64_t others = rarely_changed.load(std::memory_order_relaxed);
-  if (C10_UNLIKELY(others == kUnread)) {
+  if (C10_UNLIKELY(others == setting::kNoWord)) {
     refresh_settings();
     others = rarely_changed.load(std::memory_order_relaxed);
   }
-  return settings.pack() | others;
+  return own | others |
+         setting::read<setting::Reading::kAtEachCall>(at::globalContext());
 }
 
 }  // namespace torch_openreg

@@ -5,7 +5,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+
+#include "backend/simulation/record/extent.h"
 
 namespace torch_openreg::record {
 
@@ -274,26 +275,9 @@ bool Reader::next_output(TensorView* tensor) {
 }
 
 bool Reader::fits(const TensorView& tensor, uint64_t itemsize) const {
-  // First of all: what is empty may have sizes that overflow below.
-  if (std::ranges::find(tensor.sizes, 0) != tensor.sizes.end()) return true;
-  uint64_t count = 1;
-  uint64_t last = static_cast<uint64_t>(tensor.offset);
-  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
-    const auto size = static_cast<uint64_t>(tensor.sizes[i]);
-    uint64_t step = 0;
-    if (__builtin_mul_overflow(count, size, &count) ||
-        __builtin_mul_overflow(
-            size - 1, static_cast<uint64_t>(tensor.strides[i]), &step) ||
-        __builtin_add_overflow(last, step, &last)) {
-      return false;
-    }
-  }
-  // An expanded tensor takes little room and may still be too large to count.
-  uint64_t bytes = 0;
-  return count <= uint64_t{std::numeric_limits<int64_t>::max()} &&
-         !__builtin_add_overflow(last, uint64_t{1}, &last) &&
-         !__builtin_mul_overflow(last, itemsize, &bytes) &&
-         bytes <= storage(tensor.storage).bytes;
+  const auto extent = extent_of(tensor.sizes, tensor.strides);
+  return extent.has_value() && lies_within(*extent, tensor.offset, itemsize,
+                                           storage(tensor.storage).bytes);
 }
 
 }  // namespace torch_openreg::record

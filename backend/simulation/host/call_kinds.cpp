@@ -212,9 +212,7 @@ Metadata learn_by_rehearsal(const OperatorInfo& info, Encoder& encoder,
 }
 
 KindStatistics kind_statistics() {
-  const record::CacheStatistics of_kinds = kinds().statistics();
-  const record::CacheStatistics of_signatures = signatures().statistics();
-  return {inferred.load(), rehearsed.load(), of_kinds + of_signatures};
+  return {inferred.load(), rehearsed.load(), kinds().statistics()};
 }
 
 void set_verification(bool on) { is_verifying.store(on); }

@@ -48,7 +48,7 @@ void remember(const OperatorInfo& info, Encoder& encoder, uint64_t settings,
 struct KindStatistics {
   uint64_t inferred;              // known by a rule or a Meta kernel
   uint64_t rehearsed;             // tried out on the host in full
-  record::CacheStatistics cache;  // of both caches together
+  record::CacheStatistics cache;  // of kinds
 };
 KindStatistics kind_statistics();
 

@@ -49,13 +49,6 @@ struct CacheStatistics {
   uint64_t misses;
   uint64_t evictions;
   uint64_t entries;
-
-  // Of two caches together.
-  friend CacheStatistics operator+(const CacheStatistics& a,
-                                   const CacheStatistics& b) {
-    return {a.hits + b.hits, a.misses + b.misses, a.evictions + b.evictions,
-            a.entries + b.entries};
-  }
 };
 
 // A bounded map; when a part of it is full, what was used there longest ago

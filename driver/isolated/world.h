@@ -1,5 +1,5 @@
-// What all isolated devices of a program share: the table of fences and the
-// memory that copies are staged in; and how they find each other.
+// The parts that all isolated devices of a program share: the table of fences,
+// the memory that copies are staged in, and the table of engines.
 #pragma once
 
 #include <condition_variable>

@@ -19,12 +19,12 @@ enum class Urgency {
   kWaited,  // as kCheap; the caller waits for it in any case
 };
 
-// What a command is submitted with, and the number that it gets.
+// How a command is submitted, and the number that it gets.
 struct Submission {
   // Bytes that travel with the command; copied when it is queued.
   Payload payload = {};
   Urgency urgency = Urgency::kQueued;
-  // Where the result goes, a failure too. It must live until wait(sequence) has
+  // Receives the result, also a failure. It must live until wait(sequence) has
   // returned. If it is null, a failure goes to the context.
   Completion* completion = nullptr;
   // Stored by the queue: the command's number, or one that is reached already

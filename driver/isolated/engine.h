@@ -41,8 +41,8 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<Queue> create_queue(int priority) override {
     return create_queue(priority, nullptr);
   }
-  // A queue that works for a stream of `visitor`, another device, which is told
-  // if work is lost. Null if there are too many.
+  // A queue that works for a stream of `visitor`, another device, to which lost
+  // work is reported. Null if there are too many.
   std::shared_ptr<RemoteQueue> create_visiting_queue(Context& visitor) {
     return create_queue(kLeastPriority, &visitor);
   }
@@ -56,7 +56,8 @@ class IsolatedEngine final : public Engine {
  private:
   static constexpr uint32_t kBuiltinModule = 0;
 
-  // Starts the process, for the first command; what fails is told to callers.
+  // Starts the process, for the first command; failures are reported to
+  // callers.
   void start_process();
   std::shared_ptr<RemoteQueue> create_queue(int priority, Context* visitor);
   // The program's half of that. `visitor` may be null.
@@ -65,8 +66,7 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<Channel> channel();
   // The device process has ended by itself.
   void on_death(pid_t pid, const std::string& reason);
-  // Nothing can be asked of the device any more; `why` is what callers are
-  // told.
+  // Nothing can be asked of the device any more; callers get `why`.
   void lose(const Status& why);
 
   Context& context_;

@@ -28,8 +28,8 @@ namespace openreg {
 class RemoteQueue final : public Queue {
  public:
   // Takes the slot with that index, and gives it back in the end. The contexts
-  // outlive the queue. If it works for a stream of another device, `visitor` is
-  // told if work is lost; otherwise null.
+  // outlive the queue. If it works for a stream of another device, lost work is
+  // reported to that, `visitor`; otherwise null.
   RemoteQueue(Context& context, std::shared_ptr<Channel> channel,
               uint32_t index, Context* visitor);
   ~RemoteQueue() override;
@@ -52,7 +52,7 @@ class RemoteQueue final : public Queue {
   // what somebody waits for. Never blocks for long.
   void lose(const Status& why);
 
-  // What new commands are refused with, once they are.
+  // The reason why new commands are refused, once they are.
   Status refusal();
 
   // For the parts of this queue: sends one command, whose header says how

@@ -11,7 +11,7 @@ namespace openreg {
 
 namespace {
 
-// What the device says about a command, made safe to use.
+// The device's report of a command's failure, made safe to use.
 Status read_failure(const wire::Reply& reply) {
   auto code = static_cast<orError_t>(reply.code);
   if (code == orSuccess) return {};

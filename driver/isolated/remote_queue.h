@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -119,6 +120,8 @@ class RemoteQueue final : public Queue {
   wire::FenceSlot& slot_;
   HostFunctions host_functions_;
   Context* visitor_ = nullptr;
+  // The newest number that anybody has waited for, for the counters.
+  std::atomic<uint64_t> waited_for_{0};
 
   std::mutex functions_mutex_;  // functions and their commands are in one order
 

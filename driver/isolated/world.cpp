@@ -7,6 +7,8 @@
 #include <iterator>
 #include <new>
 
+#include "core/counters.h"
+
 namespace openreg {
 
 namespace {
@@ -66,6 +68,7 @@ void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
 }
 
 std::byte* IsolatedWorld::take_staging(size_t size) {
+  counters().staged_bytes.fetch_add(size, std::memory_order_relaxed);
   for (;;) {
     // First: memory that was used just now is still in the caches.
     release_unused();

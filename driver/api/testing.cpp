@@ -139,6 +139,8 @@ orError_t orTestingGetCounters(orTestingCounters* counters) {
     result.workerThreads = sum.worker_threads;
     result.queueChunks = sum.queue_chunks;
     result.systemCalls = sum.memory_system_calls;
+    result.deviceWaits = sum.device_waits;
+    result.stagedBytes = sum.staged_bytes;
     *counters = result;
     return {};
   });

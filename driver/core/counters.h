@@ -11,6 +11,8 @@ struct Counters {
   std::atomic<uint64_t> memory_system_calls{0};
   std::atomic<uint64_t> queue_chunks{0};
   std::atomic<uint64_t> worker_threads{0};
+  std::atomic<uint64_t> device_waits{0};
+  std::atomic<uint64_t> staged_bytes{0};
 };
 
 // The same at one moment, of one or of several processes.
@@ -18,11 +20,15 @@ struct DeviceCounters {
   uint64_t memory_system_calls = 0;
   uint64_t queue_chunks = 0;
   uint64_t worker_threads = 0;
+  uint64_t device_waits = 0;
+  uint64_t staged_bytes = 0;
 
   void add(const Counters& counters) {
     memory_system_calls += counters.memory_system_calls.load();
     queue_chunks += counters.queue_chunks.load();
     worker_threads += counters.worker_threads.load();
+    device_waits += counters.device_waits.load();
+    staged_bytes += counters.staged_bytes.load();
   }
 };
 

@@ -181,7 +181,9 @@ void IsolatedEngine::add_counters(DeviceCounters& sum) {
   if (from == nullptr) return;
   if (process() == 0) return;
   // What was sent before has its effect.
-  static_cast<void>(control_->request(wire::Kind::kPing, {}, {}));
+  const Status answered = control_->request(wire::Kind::kPing, {}, {});
+  // The program has not asked for it.
+  if (answered.ok()) counters().device_waits.fetch_sub(1);
   sum.add(from->control().counters);
 }
 

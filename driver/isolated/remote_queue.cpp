@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "core/call_scope.h"
+#include "core/counters.h"
 #include "core/runtime.h"
 #include "isolated/remote_reply.h"
 
@@ -238,6 +239,10 @@ void RemoteQueue::hold_back() {
 
 void RemoteQueue::wait(uint64_t target, WaitStyle style) {
   if (style == WaitStyle::kSpin) style = WaitStyle::kSpinBriefly;
+  if (target > waited_for_.load(std::memory_order_relaxed)) {
+    waited_for_.store(target, std::memory_order_relaxed);
+    counters().device_waits.fetch_add(1, std::memory_order_relaxed);
+  }
   timeline_.wait(target, style);
 }
 

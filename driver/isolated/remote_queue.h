@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -101,6 +102,8 @@ class RemoteQueue final : public Queue {
   FlowControl flow_;
   PeerCopy peers_;
   RemoteCopy copies_;
+  // The newest number that anybody has waited for, for the counters.
+  std::atomic<uint64_t> waited_for_{0};
 
   std::mutex submit_mutex_;  // submitted_ changes only under it
   bool retired_ = false;     // guarded by submit_mutex_

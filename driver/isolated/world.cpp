@@ -7,6 +7,8 @@
 #include <iterator>
 #include <new>
 
+#include "core/counters.h"
+
 namespace openreg {
 
 namespace {
@@ -81,6 +83,7 @@ IsolatedEngine& IsolatedWorld::engine_of(const Context& context) {
 }
 
 std::byte* IsolatedWorld::take_staging(size_t size) {
+  counters().staged_bytes.fetch_add(size, std::memory_order_relaxed);
   for (;;) {
     // First: memory that was used just now is still in the caches.
     release_unused();

@@ -89,6 +89,11 @@ typedef struct orTestingCounters {
   size_t openDevices;   /* used at least once */
   uint64_t systemCalls; /* made for memory since the start (map, advise) */
   uint64_t queueChunks; /* blocks of queue memory that exist */
+  /* Of the isolated driver, since the start; 0 with the in-process driver. */
+  uint64_t deviceWaits; /* times that the program waited for a device; once
+                           for each command */
+  uint64_t stagedBytes; /* shared memory taken for copies, long arguments and
+                           long replies */
 } orTestingCounters;
 
 /* Fills `*counters`. Exact once nothing else runs.

@@ -133,6 +133,27 @@ TEST_F(KernelTest, ReplyRoomIsChecked) {
                                   0, nullptr));
 }
 
+// On an isolated device; in-process there is nothing to wait for or to stage.
+TEST_F(KernelTest, AReplyCostsOneWaitAndIsStagedOnlyIfItIsLong) {
+  constexpr size_t kShort = 8 << 10;
+  constexpr size_t kLong = 1 << 20;
+  const uint64_t waits = is_isolated() ? 1 : 0;
+  const size_t staged = is_isolated() ? kLong : 0;
+  TestModule module;
+  const orFunction_t function = module["reply"];
+  std::string reply;
+  for (const size_t capacity : {kShort, kLong, kShort}) {
+    const ReplyArgs args{64, 'x', 0};
+    const orTestingCounters before = counters();
+    OR_EXPECT_OK(launch_sync(function, &args, sizeof args, capacity, &reply));
+    const orTestingCounters after = counters();
+    EXPECT_EQ(reply, std::string(64, 'x'));
+    EXPECT_EQ(after.deviceWaits, before.deviceWaits + waits);
+    EXPECT_EQ(after.stagedBytes - before.stagedBytes,
+              capacity == kLong ? staged : 0);
+  }
+}
+
 TEST_F(KernelTest, ASynchronousLaunchOnABusyStreamWaitsItsTurn) {
   DeviceBuffer<uint32_t> value(1);
   value.set({1});

@@ -17,6 +17,7 @@ _DRIVERS = ("inprocess", "isolated")
 _ONCE = (
     "isolated/test_distance.py",
     "isolated/test_kill.py",
+    "isolated/test_round_trips.py",
     "isolated/test_staging.py",
     "test_bare_build.py",
     "test_includes.py",
@@ -24,6 +25,7 @@ _ONCE = (
     "test_integration_table.py",
     "test_paths.py",
     "test_pictures.py",
+    "test_vendor_functions.py",
     "test_wheel.py",
 )
 # Each of their tests runs on one of the drivers.

@@ -35,6 +35,8 @@ class Counters(ctypes.Structure):
         ("open_devices", ctypes.c_size_t),
         ("system_calls", ctypes.c_uint64),
         ("queue_chunks", ctypes.c_uint64),
+        ("device_waits", ctypes.c_uint64),
+        ("staged_bytes", ctypes.c_uint64),
     )
 
 

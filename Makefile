@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml requirements-dev.txt tools/setup.sh
 demo: $(STAMP) ## Train a small network on the device and on the CPU
 	@tools/demo.sh
 
-test: $(STAMP) ## Run the tests under release, asan and tsan, then Python's
+test: $(STAMP) ## Run the tests under release, bare, asan and tsan, then Python's
 	@tools/test.sh
 
 test-all: $(STAMP) ## Run the tests, the full coverage, a soak and stress tests

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests, on both drivers: those in C++ under each build preset (the
-# backend's under `release`), then those of the Python package, each of what takes long on
-# one of the drivers, and builds the site of the documentation. With --isolated only those
-# of the isolated driver, under `release`. With --all also what takes long on both, the
-# tests with other libraries, and what takes very long: all of PyTorch's databases, a
-# thousand killed devices, a soak of the stream and event tests and the stress tests at ten
-# times their size. Stops at the first failure.
+# backend's under `release`, and those that a vendor keeps under `bare`), then those of the
+# Python package, each of what takes long on one of the drivers, and builds the site of the
+# documentation. With --isolated only those of the isolated driver, under `release`. With
+# --all also what takes long on both, the tests with other libraries, and what takes very
+# long: all of PyTorch's databases, a thousand killed devices, a soak of the stream and
+# event tests and the stress tests at ten times their size. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -43,8 +43,9 @@ case "${1-}" in
     ;;
 esac
 
-# `release` has the package's own libraries: ccache need not compile them twice.
-readonly PRESETS=(release asan tsan)
+# `release` has the package's own libraries, and `bare` most of them: ccache need not
+# compile them twice.
+readonly PRESETS=(release bare asan tsan)
 
 stage "python: install" tools/install.sh
 for preset in "${PRESETS[@]}"; do test_preset "$preset"; done

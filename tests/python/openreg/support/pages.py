@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+_PAGE = Path(__file__).parents[4] / "docs" / "troubleshooting.md"
 
 
 def assert_names_its_section(message: str, section: str) -> None:

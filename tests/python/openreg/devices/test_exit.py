@@ -136,8 +136,8 @@ SCRIPT = """
 def ended() -> dict[str, list]:
     """Exit code, output and seconds of each."""
     bodies = {name: textwrap.dedent(each.body) for name, each in ENDINGS.items()}
-    here = str(Path(__file__).parent)
-    return json.loads(run_script(SCRIPT, json.dumps(bodies), here, timeout=300))
+    support = str(Path(__file__).parents[1] / "support")
+    return json.loads(run_script(SCRIPT, json.dumps(bodies), support, timeout=300))
 
 
 @pytest.mark.parametrize("name", ENDINGS)

@@ -15,8 +15,8 @@ from process import run_script
 
 from torch_openreg import _registration
 
-HERE = Path(__file__).parent
-CHECKOUT = HERE.parents[2]
+CHECKOUT = Path(__file__).parents[4]
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 PRELUDE = "import json, os, sys\ndef say(value): print(json.dumps(value))\n"
@@ -54,7 +54,7 @@ class Zygote:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-c", PRELUDE + ZYGOTE],
-            env=os.environ | {"PYTHONPATH": str(HERE)},
+            env=os.environ | {"PYTHONPATH": str(SUPPORT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

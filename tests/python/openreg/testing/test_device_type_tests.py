@@ -1,6 +1,6 @@
 """PyTorch's test classes are made for the device as they are, and nothing is skipped.
 
-The classes are in two files of their own; the tests here run them.
+The classes are in two files in support/; the tests here run them.
 """
 
 import re
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from process import run_file, run_script
 
-CLASSES = Path(__file__).with_name("device_type_classes.py")
-DATABASES = Path(__file__).with_name("device_type_databases.py")
+SUPPORT = Path(__file__).parents[1] / "support"
+CLASSES = SUPPORT / "device_type_classes.py"
+DATABASES = SUPPORT / "device_type_databases.py"
 
 # The tests of the device that don't run, and why: each asks for it.
 SKIPPED = {

@@ -16,7 +16,7 @@ HostFunctions::~HostFunctions() {
 }
 
 void HostFunctions::add(std::function<void()> function) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   functions_.push_back(std::move(function));
   if (thread_.joinable()) return;
   const SignalsBlocked blocked;
@@ -24,7 +24,7 @@ void HostFunctions::add(std::function<void()> function) {
 }
 
 void HostFunctions::take_back() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!functions_.empty()) functions_.pop_back();
 }
 
@@ -35,7 +35,7 @@ void HostFunctions::stop() {
     slot_.host_requested.advance(UINT64_MAX);
   }
   std::deque<std::function<void()>> dropped;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   dropped.swap(functions_);
 }
 
@@ -44,7 +44,7 @@ void HostFunctions::join() {
   std::thread thread;
   bool is_first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     thread.swap(thread_);
     is_first = !std::exchange(joined_, true);
   }
@@ -56,7 +56,7 @@ void HostFunctions::join() {
 bool HostFunctions::join_until(std::chrono::steady_clock::time_point deadline) {
   stop();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!thread_.joinable()) return true;
   }
   while (finished_.load() == 0) {
@@ -81,7 +81,7 @@ void HostFunctions::run_functions() {
     if (stopped_.load(std::memory_order_acquire)) return;
     std::function<void()> function;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (functions_.empty()) continue;  // a device that asks for too much
       function = std::move(functions_.front());
       functions_.pop_front();

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -48,10 +48,10 @@ class HostFunctions {
   std::atomic<bool> stopped_{false};
   std::atomic<uint32_t> finished_{0};  // 1: the thread has ended
 
-  std::mutex mutex_;
-  std::deque<std::function<void()>> functions_;  // guarded by mutex_
-  std::thread thread_;                           // guarded by mutex_
-  bool joined_ = false;                          // guarded by mutex_
+  Mutex mutex_;
+  std::deque<std::function<void()>> functions_ GUARDED_BY(mutex_);
+  std::thread thread_ GUARDED_BY(mutex_);
+  bool joined_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace openreg

@@ -1,6 +1,5 @@
 #include "openreg/testing.h"
 
-#include <mutex>
 #include <new>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "core/counters.h"
 #include "core/futex.h"
 #include "core/process_order.h"
+#include "core/thread_safety.h"
 #include "kernels/builtin.h"
 
 using namespace openreg;
@@ -24,21 +24,21 @@ class GateList {
     return *list;
   }
   void add(orTestingGate_t gate) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     gates_.insert(gate);
   }
   bool remove(orTestingGate_t gate) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return gates_.erase(gate) == 1;
   }
   bool contains(orTestingGate_t gate) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return gates_.count(gate) == 1;
   }
 
  private:
-  std::mutex mutex_;
-  std::set<orTestingGate_t> gates_;  // guarded by mutex_
+  Mutex mutex_;
+  std::set<orTestingGate_t> gates_ GUARDED_BY(mutex_);
 };
 
 Status bad_gate(orTestingGate_t gate) {

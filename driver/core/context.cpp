@@ -40,7 +40,7 @@ std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
 Stream& Context::default_stream() {
   Stream* stream = default_stream_.load(std::memory_order_acquire);
   if (stream != nullptr) return *stream;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (owned_default_stream_ == nullptr) {
     std::shared_ptr<Queue> queue = engine_->create_queue(kLeastPriority);
     owned_default_stream_ = std::make_shared<Stream>(
@@ -100,14 +100,14 @@ void Context::close() {
   queues_.close();
   {
     std::vector<Fence> visits;  // go after the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     visits.swap(visits_);
   }
   memory_.close();
 }
 
 void Context::note_visit(Fence fence) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(visits_, is_done);
   if (!is_done(fence)) visits_.push_back(std::move(fence));
 }
@@ -115,7 +115,7 @@ void Context::note_visit(Fence fence) {
 void Context::wait_for_visits() {
   std::vector<Fence> visits;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     visits = visits_;
   }
   for (const Fence& fence : visits) fence.queue->wait(fence.sequence);

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/config.h"
@@ -14,6 +13,7 @@
 #include "core/failure_state.h"
 #include "core/queue_list.h"
 #include "core/surroundings.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -116,9 +116,9 @@ class Context {
   std::atomic<bool> closed_{false};
   std::atomic<Stream*> default_stream_{nullptr};
 
-  std::mutex mutex_;
-  std::shared_ptr<Stream> owned_default_stream_;  // guarded by mutex_
-  std::vector<Fence> visits_;                     // guarded by mutex_
+  Mutex mutex_;
+  std::shared_ptr<Stream> owned_default_stream_ GUARDED_BY(mutex_);
+  std::vector<Fence> visits_ GUARDED_BY(mutex_);
 };
 
 }  // namespace openreg

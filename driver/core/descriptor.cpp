@@ -1,4 +1,5 @@
 #include "core/descriptor.h"
+#include "core/thread_safety.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +11,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -26,8 +26,8 @@ std::atomic<bool> forked_child = false;
 // The descriptors of this process. The mutex is held while one is made or
 // closed, and by fork(), so that the set is right in the child.
 struct Registry {
-  std::mutex mutex;
-  std::set<int> fds;
+  Mutex mutex;
+  std::set<int> fds GUARDED_BY(mutex);
 };
 
 Registry& registry() {
@@ -35,11 +35,11 @@ Registry& registry() {
   return *only;
 }
 
-void before_fork() { registry().mutex.lock(); }
+void before_fork() ACQUIRE(registry().mutex) { registry().mutex.lock(); }
 
-void in_parent() { registry().mutex.unlock(); }
+void in_parent() RELEASE(registry().mutex) { registry().mutex.unlock(); }
 
-void in_child() {
+void in_child() RELEASE(registry().mutex) {
   for (const int fd : registry().fds) close(fd);
   forked_child.store(true, std::memory_order_relaxed);
   registry().mutex.unlock();
@@ -55,8 +55,7 @@ int lift(int fd) {
   return lifted;
 }
 
-// Requires the registry's mutex.
-int lift_and_register(int fd) {
+int lift_and_register(int fd) REQUIRES(registry().mutex) {
   const int lifted = lift(fd);
   if (lifted >= 0) registry().fds.insert(lifted);
   return lifted;
@@ -67,7 +66,7 @@ template <typename Make>
 Descriptor make_one(Make make) {
   int fd = -1;
   {
-    const std::lock_guard lock(registry().mutex);
+    const MutexLock lock(registry().mutex);
     fd = lift_and_register(make());
   }
   return Descriptor(fd);
@@ -78,7 +77,7 @@ template <typename Make>
 DescriptorPair make_two(Make make) {
   int fds[2] = {-1, -1};
   {
-    const std::lock_guard lock(registry().mutex);
+    const MutexLock lock(registry().mutex);
     if (make(fds) != 0) return {};
     fds[0] = lift_and_register(fds[0]);
     fds[1] = lift_and_register(fds[1]);
@@ -92,7 +91,7 @@ DescriptorPair make_two(Make make) {
 
 Descriptor::Descriptor(int fd) : fd_(fd) {
   if (fd_ < 0 || is_forked_child()) return;
-  const std::lock_guard lock(registry().mutex);
+  const MutexLock lock(registry().mutex);
   registry().fds.insert(fd_);
 }
 
@@ -112,7 +111,7 @@ void Descriptor::reset() {
   const int fd = std::exchange(fd_, -1);
   // In a forked child it is closed, and the number may be another's by now.
   if (fd < 0 || is_forked_child()) return;
-  const std::lock_guard lock(registry().mutex);
+  const MutexLock lock(registry().mutex);
   registry().fds.erase(fd);
   close(fd);
 }
@@ -120,7 +119,7 @@ void Descriptor::reset() {
 int Descriptor::release() {
   const int fd = std::exchange(fd_, -1);
   if (fd < 0 || is_forked_child()) return fd;
-  const std::lock_guard lock(registry().mutex);
+  const MutexLock lock(registry().mutex);
   registry().fds.erase(fd);
   return fd;
 }

@@ -21,7 +21,7 @@ bool forget_oldest(Context* newest) {
 
 Status Device::begin(Context** context) {
   used_.store(true, std::memory_order_release);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   *context = current_.load(std::memory_order_acquire);
   if (*context != nullptr) return {};
   return begin_locked(context);
@@ -51,7 +51,7 @@ Status Device::begin_locked(Context** context) {
 }
 
 Status Device::reset() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Context* const old = current_.load(std::memory_order_acquire);
   if (old == nullptr) return {};
   old->close();

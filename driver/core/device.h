@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "core/config.h"
 #include "core/context.h"
 #include "core/status.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -49,8 +49,8 @@ class Device {
  private:
   Status begin(Context** context);
   // Makes the next life, giving up old addresses if there is no room for one as
-  // large as the last. Requires mutex_.
-  Status begin_locked(Context** context);
+  // large as the last.
+  Status begin_locked(Context** context) REQUIRES(mutex_);
 
   const Config& config_;
   const int index_;
@@ -59,8 +59,8 @@ class Device {
   std::atomic<Context*> newest_{nullptr};
   std::atomic<bool> used_{false};
 
-  std::mutex mutex_;
-  uint64_t next_epoch_ = 1;  // guarded by mutex_
+  Mutex mutex_;
+  uint64_t next_epoch_ GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace openreg

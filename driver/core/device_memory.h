@@ -104,6 +104,8 @@ class DeviceMemory {
   std::atomic<uintptr_t> base_{0};  // set last: until then nothing is covered
   std::unique_ptr<Heap> heap_;
 
+  // Not a SharedMutex: visit() hands the lock out, and the analysis does not
+  // follow it.
   mutable std::shared_mutex visitors_;
   bool closed_ = false;  // guarded by visitors_
 };

@@ -26,18 +26,18 @@ Status Event::record(Stream& stream) {
     OPENREG_RETURN_IF_ERROR(context_.order(stream));
     record.fence = stream.fence();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   latest_ = std::move(record);
   return {};
 }
 
 std::optional<Event::Record> Event::latest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return latest_;
 }
 
 std::optional<Fence> Event::fence() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return latest_ ? std::optional(latest_->fence) : std::nullopt;
 }
 

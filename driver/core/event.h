@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "core/command.h"
 #include "core/status.h"
 #include "core/stream.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -46,8 +46,8 @@ class Event {
   Context& context_;
   const unsigned int flags_;
 
-  mutable std::mutex mutex_;
-  std::optional<Record> latest_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::optional<Record> latest_ GUARDED_BY(mutex_);
 };
 
 }  // namespace openreg

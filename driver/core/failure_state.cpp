@@ -20,7 +20,7 @@ bool FailureState::is_sticky(orError_t code) const {
 
 void FailureState::report(const Status& status) {
   if (sink_ != nullptr) sink_(status);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_broken()) return;
   if (is_sticky(status.code())) {
     first_ = as_earlier(status);
@@ -35,7 +35,7 @@ void FailureState::report(const Status& status) {
 }
 
 void FailureState::collect() {
-  const std::lock_guard lock(collect_mutex_);
+  const MutexLock lock(collect_mutex_);
   FailureSource* const source = source_.load(std::memory_order_acquire);
   while (source != nullptr && source->has_news()) {
     source->next([this](const Status& status) { report(status); });
@@ -43,7 +43,7 @@ void FailureState::collect() {
 }
 
 Status FailureState::take_pending() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_broken() || first_.ok()) return first_;
   Status first = std::exchange(first_, Status());
   const int others = std::exchange(others_, 0);
@@ -55,7 +55,7 @@ Status FailureState::take_pending() {
 
 Status FailureState::sticky() const {
   if (!is_broken()) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return first_;
 }
 

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <utility>
 
 #include "core/config.h"
 #include "core/status.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -74,11 +74,11 @@ class FailureState {
   std::atomic<bool> pending_{false};
   std::atomic<bool> broken_{false};
 
-  std::mutex collect_mutex_;  // one at a time asks the source
+  Mutex collect_mutex_;  // one at a time asks the source
 
-  mutable std::mutex mutex_;
-  Status first_;    // guarded by mutex_
-  int others_ = 0;  // failures after the first; guarded by mutex_
+  mutable Mutex mutex_;
+  Status first_ GUARDED_BY(mutex_);
+  int others_ GUARDED_BY(mutex_) = 0;  // failures after the first
 };
 
 }  // namespace openreg

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "core/handle.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -25,7 +25,7 @@ class HandleTable {
     std::shared_ptr<T> object;
     Handle handle{};
     uint32_t index = 0;
-    Slot* next_free = nullptr;  // guarded by mutex_
+    Slot* next_free = nullptr;  // guarded by the table's mutex
   };
 
  public:
@@ -65,7 +65,7 @@ class HandleTable {
   // Adds an object of a device's life. Returns the handle as a pointer, or null
   // if the table holds kMaxObjects.
   void* insert(std::shared_ptr<T> object, int device, uint64_t epoch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Slot* slot = take_slot();
     if (slot == nullptr) return nullptr;
     const uint64_t generation =
@@ -118,7 +118,7 @@ class HandleTable {
   void remove_if(const Predicate& is_match) {
     uint32_t count = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       count = count_;
     }
     for (uint32_t index = 0; index < count; ++index) {
@@ -163,15 +163,14 @@ class HandleTable {
     const uint64_t before = slot.state.fetch_sub(1, std::memory_order_acq_rel);
     if ((before & UINT32_MAX) != 1) return;
     std::shared_ptr<T> object = std::move(slot.object);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     slot.next_free = nullptr;
     (last_free_ != nullptr ? last_free_->next_free : first_free_) = &slot;
     last_free_ = &slot;
     ++free_count_;
   }
 
-  // Requires mutex_.
-  Slot* take_slot() {
+  Slot* take_slot() REQUIRES(mutex_) {
     // Slots rest a while before they are used again, so that the generation of
     // a forgotten handle takes long to come round.
     const uint32_t enough = count_ == kMaxObjects ? 0 : kChunkSize;
@@ -195,11 +194,11 @@ class HandleTable {
   std::array<std::atomic<Chunk*>, kMaxObjects / kChunkSize> chunks_{};
   std::atomic<size_t> live_{0};
 
-  std::mutex mutex_;
-  uint32_t count_ = 0;          // slots that exist; guarded by mutex_
-  uint32_t free_count_ = 0;     // guarded by mutex_
-  Slot* first_free_ = nullptr;  // the longest free; guarded by mutex_
-  Slot* last_free_ = nullptr;   // guarded by mutex_
+  Mutex mutex_;
+  uint32_t count_ GUARDED_BY(mutex_) = 0;  // slots that exist
+  uint32_t free_count_ GUARDED_BY(mutex_) = 0;
+  Slot* first_free_ GUARDED_BY(mutex_) = nullptr;  // the longest free
+  Slot* last_free_ GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace openreg

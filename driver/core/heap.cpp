@@ -74,7 +74,7 @@ Heap::Heap(uintptr_t base, size_t size, size_t limit, GiveBack give_back)
 std::optional<uintptr_t> Heap::allocate(size_t size) {
   if (size > limit_) return std::nullopt;
   const size_t extent = round_up(size);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_ || extent > limit_ - allocated_) return std::nullopt;
   const auto fit = by_size_.lower_bound({extent, 0});
   if (fit == by_size_.end()) return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<uintptr_t> Heap::allocate(size_t size) {
 bool Heap::place(uintptr_t address, size_t size) {
   if (size == 0 || size > limit_ || address % kAlignment != 0) return false;
   const size_t extent = round_up(size);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_ || extent > limit_ - allocated_) return false;
   auto next = free_.upper_bound(address);
   if (next == free_.begin()) return false;
@@ -120,7 +120,7 @@ bool Heap::place(uintptr_t address, size_t size) {
 }
 
 bool Heap::begin_free(uintptr_t address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = live_.find(address);
   if (place == live_.end() || place->second.dying) return false;
   place->second.dying = true;
@@ -128,7 +128,7 @@ bool Heap::begin_free(uintptr_t address) {
 }
 
 void Heap::end_free(uintptr_t address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = live_.find(address);
   if (place == live_.end()) return;  // closed meanwhile
   const LiveBlock block = place->second;
@@ -141,7 +141,7 @@ void Heap::end_free(uintptr_t address) {
 }
 
 void Heap::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   recent_.forget();
   live_.clear();
@@ -154,7 +154,7 @@ void Heap::close() {
 
 std::optional<Block> Heap::find(uintptr_t address) const {
   if (const auto block = recent_.find(address)) return block;
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   const auto block = find_locked(address);
   if (block.has_value()) recent_.remember(address, *block);
   return block;
@@ -170,13 +170,21 @@ std::optional<Block> Heap::find_locked(uintptr_t address) const {
 }
 
 Trace Heap::trace(uintptr_t address, bool patient) const {
-  std::shared_lock lock(mutex_, std::defer_lock);
   if (patient) {
-    lock.lock();
-  } else {
-    for (int i = 0; i < kImpatientTries && !lock.try_lock(); ++i) spin_pause();
-    if (!lock.owns_lock()) return {Trace::Kind::kBusy, {}};
+    const SharedLock lock(mutex_);
+    return trace_locked(address);
   }
+  for (int i = 0; i < kImpatientTries; ++i) {
+    if (mutex_.try_lock_shared()) {
+      const SharedLock lock(mutex_, std::adopt_lock);
+      return trace_locked(address);
+    }
+    spin_pause();
+  }
+  return {Trace::Kind::kBusy, {}};
+}
+
+Trace Heap::trace_locked(uintptr_t address) const {
   if (const auto block = find_locked(address)) {
     return {Trace::Kind::kLive, *block};
   }
@@ -188,18 +196,18 @@ Trace Heap::trace(uintptr_t address, bool patient) const {
 }
 
 size_t Heap::available() const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   return limit_ - allocated_;
 }
 
 size_t Heap::largest_piece() const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   const size_t largest = by_size_.empty() ? 0 : by_size_.rbegin()->first;
   return std::min(largest, limit_ - allocated_);
 }
 
 size_t Heap::live() const {
-  const std::shared_lock lock(mutex_);
+  const SharedLock lock(mutex_);
   return live_.size();
 }
 

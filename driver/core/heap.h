@@ -10,9 +10,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
+
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -153,29 +154,32 @@ class Heap {
   using LiveMap = std::map<uintptr_t, LiveBlock>;
   using FreeMap = std::map<uintptr_t, FreePiece>;
 
-  // All of these require mutex_.
-  std::optional<Block> find_locked(uintptr_t address) const;
-  void add_piece(uintptr_t address, FreePiece piece);
-  FreePiece take_piece(FreeMap::iterator place);
-  void give_back_excess();
-  void remember(uintptr_t base, size_t size);
+  std::optional<Block> find_locked(uintptr_t address) const
+      REQUIRES_SHARED(mutex_);
+  Trace trace_locked(uintptr_t address) const REQUIRES_SHARED(mutex_);
+  void add_piece(uintptr_t address, FreePiece piece) REQUIRES(mutex_);
+  FreePiece take_piece(FreeMap::iterator place) REQUIRES(mutex_);
+  void give_back_excess() REQUIRES(mutex_);
+  void remember(uintptr_t base, size_t size) REQUIRES(mutex_);
 
   const uintptr_t base_;
   const size_t size_;
   const size_t limit_;
   const GiveBack give_back_;
 
-  mutable std::shared_mutex mutex_;
+  mutable SharedMutex mutex_;
   mutable RecentBlocks recent_;  // of live_; changed under mutex_, if shared
-  LiveMap live_;                 // guarded by mutex_
-  FreeMap free_;                 // guarded by mutex_
-  std::set<std::pair<size_t, uintptr_t>> by_size_;  // free_, by size
-  size_t allocated_ = 0;                            // guarded by mutex_
-  size_t kept_ = 0;      // sum of used_before over free_; guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
-  uintptr_t highest_;  // nothing from here on was ever used; guarded by mutex_
-  std::vector<Block> freed_;  // a ring of the latest; guarded by mutex_
-  size_t freed_count_ = 0;    // guarded by mutex_
+  LiveMap live_ GUARDED_BY(mutex_);
+  FreeMap free_ GUARDED_BY(mutex_);
+  // free_, by size.
+  std::set<std::pair<size_t, uintptr_t>> by_size_ GUARDED_BY(mutex_);
+  size_t allocated_ GUARDED_BY(mutex_) = 0;
+  size_t kept_ GUARDED_BY(mutex_) = 0;  // sum of used_before over free_
+  bool closed_ GUARDED_BY(mutex_) = false;
+  // Nothing from here on was ever used.
+  uintptr_t highest_ GUARDED_BY(mutex_);
+  std::vector<Block> freed_ GUARDED_BY(mutex_);  // a ring of the latest
+  size_t freed_count_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace openreg

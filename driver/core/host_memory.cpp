@@ -18,7 +18,7 @@ uintptr_t to_address(const void* pointer) {
 Status HostMemory::open() {
   if (heap_.load(std::memory_order_acquire) != nullptr) return {};
   used_.store(true, std::memory_order_release);
-  const std::lock_guard lock(open_mutex_);
+  const MutexLock lock(open_mutex_);
   if (owned_heap_ != nullptr) return {};
   const size_t space = usable_address_space();
   size_t size =
@@ -91,7 +91,7 @@ Status HostMemory::add_range(void* pointer, size_t size) {
                    size);
   }
   used_.store(true, std::memory_order_release);
-  const std::lock_guard lock(ranges_mutex_);
+  const MutexLock lock(ranges_mutex_);
   if (overlaps_arena(address, size) || overlaps_range(address, size)) {
     return failure(orErrorInvalidValue,
                    "ptr=%p, size=%zu overlaps memory that is pinned already",
@@ -103,7 +103,7 @@ Status HostMemory::add_range(void* pointer, size_t size) {
 }
 
 Status HostMemory::begin_remove_range(void* pointer) {
-  const std::lock_guard lock(ranges_mutex_);
+  const MutexLock lock(ranges_mutex_);
   const auto place = ranges_.find(to_address(pointer));
   if (place == ranges_.end() || place->second.dying) {
     return failure(orErrorInvalidValue,
@@ -114,7 +114,7 @@ Status HostMemory::begin_remove_range(void* pointer) {
 }
 
 void HostMemory::end_remove_range(void* pointer) {
-  const std::lock_guard lock(ranges_mutex_);
+  const MutexLock lock(ranges_mutex_);
   ranges_.erase(to_address(pointer));
   range_count_.store(ranges_.size(), std::memory_order_release);
 }
@@ -124,7 +124,7 @@ std::optional<Block> HostMemory::find(const void* pointer) const {
   const Heap* heap = heap_.load(std::memory_order_acquire);
   if (heap != nullptr && heap->covers(address)) return heap->find(address);
   if (range_count_.load(std::memory_order_acquire) == 0) return std::nullopt;
-  const std::shared_lock lock(ranges_mutex_);
+  const SharedLock lock(ranges_mutex_);
   return find_range(address);
 }
 
@@ -140,14 +140,14 @@ HostKind HostMemory::classify(const void* pointer, size_t size) const {
   if (range_count_.load(std::memory_order_acquire) == 0) {
     return HostKind::kPageable;
   }
-  const std::shared_lock lock(ranges_mutex_);
+  const SharedLock lock(ranges_mutex_);
   return overlaps_range(address, size) ? HostKind::kPartlyPinned
                                        : HostKind::kPageable;
 }
 
 size_t HostMemory::live() const {
   const Heap* heap = heap_.load(std::memory_order_acquire);
-  const std::shared_lock lock(ranges_mutex_);
+  const SharedLock lock(ranges_mutex_);
   return ranges_.size() + (heap != nullptr ? heap->live() : 0);
 }
 

@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "core/heap.h"
 #include "core/mapping.h"
 #include "core/shared_memory.h"
 #include "core/status.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -71,23 +70,25 @@ class HostMemory {
     bool dying;
   };
 
-  bool reserve(size_t size);
+  bool reserve(size_t size) REQUIRES(open_mutex_);
   bool overlaps_arena(uintptr_t address, size_t size) const;
-  std::optional<Block> find_range(uintptr_t address) const;
-  bool overlaps_range(uintptr_t address, size_t size) const;
+  std::optional<Block> find_range(uintptr_t address) const
+      REQUIRES_SHARED(ranges_mutex_);
+  bool overlaps_range(uintptr_t address, size_t size) const
+      REQUIRES_SHARED(ranges_mutex_);
 
   std::atomic<bool> used_{false};
 
-  std::mutex open_mutex_;
+  Mutex open_mutex_;
   bool shared_ = false;
-  Mapping arena_;              // guarded by open_mutex_ until heap_ is set
+  Mapping arena_ GUARDED_BY(open_mutex_);
   SharedMemory shared_arena_;  // the same instead, if shared_
   uintptr_t base_ = 0;
-  std::unique_ptr<Heap> owned_heap_;  // guarded by open_mutex_
+  std::unique_ptr<Heap> owned_heap_ GUARDED_BY(open_mutex_);
   std::atomic<Heap*> heap_{nullptr};
 
-  mutable std::shared_mutex ranges_mutex_;
-  std::map<uintptr_t, Range> ranges_;  // guarded by ranges_mutex_
+  mutable SharedMutex ranges_mutex_;
+  std::map<uintptr_t, Range> ranges_ GUARDED_BY(ranges_mutex_);
   std::atomic<size_t> range_count_{0};
 };
 

@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "core/engine.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -32,14 +32,14 @@ class Module {
 
   // The handle of a function that was found before, or null.
   void* known_function(const std::string& name) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto place = functions_.find(name);
     return place != functions_.end() ? place->second : nullptr;
   }
 
   // Keeps the handle of a function; returns the one that was there first.
   void* add_function(const std::string& name, void* handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return functions_.emplace(name, handle).first->second;
   }
 
@@ -48,8 +48,8 @@ class Module {
   const std::shared_ptr<ModuleImage> image_;
   const bool is_builtin_;
 
-  mutable std::mutex mutex_;
-  std::map<std::string, void*> functions_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<std::string, void*> functions_ GUARDED_BY(mutex_);
 };
 
 }  // namespace openreg

@@ -8,7 +8,7 @@ namespace openreg {
 void QueueList::add(std::shared_ptr<Queue> queue, bool blocking) {
   Queues finished;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finished = take_finished();
     if (closed_) {
       queue->cancel();
@@ -23,7 +23,7 @@ void QueueList::add(std::shared_ptr<Queue> queue, bool blocking) {
 void QueueList::retire(const Queue& queue) {
   Queues finished;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Entry& entry : entries_) {
       if (entry.queue.get() != &queue) continue;
       entry.retired = true;
@@ -50,7 +50,7 @@ void QueueList::end(const Queues& finished) {
 }
 
 QueueList::Queues QueueList::all() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Queues result;
   result.reserve(entries_.size());
   for (const Entry& entry : entries_) result.push_back(entry.queue);
@@ -81,7 +81,7 @@ void QueueList::wait() {
 void QueueList::tidy() {
   Queues finished;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finished = take_finished();
   }
   end(finished);
@@ -89,7 +89,7 @@ void QueueList::tidy() {
 
 std::vector<Fence> QueueList::busy_blocking() {
   std::vector<Fence> fences;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (!entry.blocking || entry.queue->idle()) continue;
     fences.push_back({entry.queue, entry.queue->submitted()});
@@ -100,7 +100,7 @@ std::vector<Fence> QueueList::busy_blocking() {
 void QueueList::close() {
   std::vector<Entry> entries;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     entries.swap(entries_);
   }

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/queue.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -58,17 +58,17 @@ class QueueList {
   using Queues = std::vector<std::shared_ptr<Queue>>;
 
   Queues all();
-  // Takes out the retired queues that are done. Requires mutex_.
-  Queues take_finished();
+  // Takes out the retired queues that are done.
+  Queues take_finished() REQUIRES(mutex_);
   // Ends the threads of finished queues. Somebody may still hold a queue for
   // its timeline. Requires that mutex_ is not held.
   static void end(const Queues& finished);
 
   std::atomic<int> blocking_{0};
 
-  std::mutex mutex_;
-  std::vector<Entry> entries_;  // guarded by mutex_
-  bool closed_ = false;         // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace openreg

@@ -86,7 +86,7 @@ void* Runtime::find_pinned(const void* pointer, size_t bytes) const {
 }
 
 Status Runtime::builtin_module(Context& context, void** handle) {
-  const std::lock_guard lock(builtin_mutex_);
+  const MutexLock lock(builtin_mutex_);
   // A reset closes the context before it comes here to forget the module.
   if (context.is_closed()) return being_reset(context.device());
   const auto known = builtin_modules_.find(&context);
@@ -109,7 +109,7 @@ Status Runtime::builtin_module(Context& context, void** handle) {
 }
 
 size_t Runtime::live_modules() {
-  const std::lock_guard lock(builtin_mutex_);
+  const MutexLock lock(builtin_mutex_);
   return modules_.live() - builtin_modules_.size();
 }
 
@@ -148,7 +148,7 @@ Status Runtime::reset(Device& device) {
   functions_.remove_if(
       [](const Function& function) { return function.context.is_closed(); });
   {
-    const std::lock_guard lock(builtin_mutex_);
+    const MutexLock lock(builtin_mutex_);
     modules_.remove_if(is_old);
     std::erase_if(builtin_modules_,
                   [](const auto& entry) { return entry.first->is_closed(); });

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/config.h"
@@ -15,6 +14,7 @@
 #include "core/host_memory.h"
 #include "core/module.h"
 #include "core/stream.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -86,9 +86,8 @@ class Runtime final : public Surroundings {
   HandleTable<Module> modules_{HandleKind::kModule};
   HandleTable<Function> functions_{HandleKind::kFunction};
 
-  std::mutex builtin_mutex_;
-  std::map<const Context*, void*>
-      builtin_modules_;  // guarded by builtin_mutex_
+  Mutex builtin_mutex_;
+  std::map<const Context*, void*> builtin_modules_ GUARDED_BY(builtin_mutex_);
 };
 
 }  // namespace openreg

@@ -27,10 +27,12 @@ bool ExecutionPlaces::must_yield(int level) const {
 void ExecutionPlaces::acquire(int priority) {
   if (try_acquire()) return;
   const int level = priority - kGreatestPriority;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_.fetch_add(1, std::memory_order_seq_cst);
   ++waiting_at_[static_cast<size_t>(level)];
-  changed_.wait(lock, [&] { return !must_yield(level) && try_take(); });
+  changed_.wait(mutex_, [&]() REQUIRES(mutex_) {
+    return !must_yield(level) && try_take();
+  });
   --waiting_at_[static_cast<size_t>(level)];
   waiting_.fetch_sub(1, std::memory_order_seq_cst);
   // Another place may be free for those who yielded to this one.
@@ -42,7 +44,7 @@ void ExecutionPlaces::acquire(int priority) {
 void ExecutionPlaces::release() {
   free_.fetch_add(1, std::memory_order_seq_cst);
   if (waiting_.load(std::memory_order_seq_cst) == 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   changed_.notify_all();
 }
 

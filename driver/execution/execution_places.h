@@ -3,10 +3,9 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 
 #include "core/context.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -31,16 +30,16 @@ class ExecutionPlaces {
   static constexpr int kLevels = kLeastPriority - kGreatestPriority + 1;
 
   bool try_take();
-  // Whether a higher priority waits. Requires mutex_.
-  bool must_yield(int level) const;
+  // Whether a higher priority waits.
+  bool must_yield(int level) const REQUIRES(mutex_);
 
   const int count_;
   std::atomic<int> free_;
   std::atomic<int> waiting_{0};
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<int, kLevels> waiting_at_{};  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::array<int, kLevels> waiting_at_ GUARDED_BY(mutex_){};
 };
 
 }  // namespace openreg

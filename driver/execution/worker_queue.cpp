@@ -77,9 +77,10 @@ bool WorkerQueue::try_run_here(Command& command, Submission& submission,
     std::copy(payload.begin(), payload.end(), aligned.begin());
     payload = Payload(aligned).first(payload.size());
   }
-  const std::unique_lock run_lock(run_mutex_, std::try_to_lock);
+  if (!run_mutex_.try_lock()) return false;
+  const MutexLock run_lock(run_mutex_, std::adopt_lock);
   // Nothing is running now. What others submit from here on may come after.
-  if (!run_lock.owns_lock() || !idle() || retired_.load()) return false;
+  if (!idle() || retired_.load()) return false;
   if (is_launch && !places_.try_acquire()) return false;
   submission.sequence = timeline_.value();
   // In the mode `early` the caller learns of the failure at once.
@@ -100,7 +101,7 @@ bool WorkerQueue::try_run_here(Command& command, Submission& submission,
 
 Status WorkerQueue::enqueue(Command&& command, Submission& submission) {
   {
-    const std::lock_guard lock(submit_mutex_);
+    const MutexLock lock(submit_mutex_);
     if (retired_) {
       return failure(orErrorInvalidHandle,
                      "the stream is being destroyed, or device %d reset, by "
@@ -137,9 +138,9 @@ void WorkerQueue::hold_back() {
 
 void WorkerQueue::wait(uint64_t target, WaitStyle style) {
   if (timeline_.reached(target)) return;
-  {
-    const std::unique_lock lock(run_mutex_, std::try_to_lock);
-    if (lock.owns_lock()) run_until(target);
+  if (run_mutex_.try_lock()) {
+    const MutexLock lock(run_mutex_, std::adopt_lock);
+    run_until(target);
   }
   timeline_.wait(target, style);
 }
@@ -158,7 +159,7 @@ void WorkerQueue::run_until(uint64_t target) {
 
 void WorkerQueue::retire() {
   {
-    const std::lock_guard lock(submit_mutex_);
+    const MutexLock lock(submit_mutex_);
     retired_.store(true, std::memory_order_seq_cst);
   }
   wake();
@@ -171,17 +172,17 @@ void WorkerQueue::cancel() {
 
 void WorkerQueue::join() {
   {
-    const std::lock_guard lock(join_mutex_);
+    const MutexLock lock(join_mutex_);
     if (worker_.joinable()) worker_.join();
   }
   // A thread that helps or runs a command of its own leaves first. What it left
   // in the buffer is dropped.
-  const std::lock_guard lock(run_mutex_);
+  const MutexLock lock(run_mutex_);
   run_until(UINT64_MAX);
 }
 
 bool WorkerQueue::join_until(std::chrono::steady_clock::time_point deadline) {
-  const std::lock_guard lock(join_mutex_);
+  const MutexLock lock(join_mutex_);
   if (!worker_.joinable()) return true;
   while (finished_.load() == 0) {
     const auto left = deadline - std::chrono::steady_clock::now();
@@ -209,7 +210,7 @@ void WorkerQueue::work() {
   pthread_setname_np(pthread_self(), name.data());
   for (;;) {
     {
-      const std::lock_guard lock(run_mutex_);
+      const MutexLock lock(run_mutex_);
       run_until(UINT64_MAX);
     }
     // In this order: after retire() nothing new is queued.

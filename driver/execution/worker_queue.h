@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "core/context.h"
 #include "core/queue.h"
+#include "core/thread_safety.h"
 #include "execution/command_buffer.h"
 #include "execution/execution_places.h"
 
@@ -54,31 +54,31 @@ class WorkerQueue final : public Queue {
   bool try_run_here(Command& command, Submission& submission, Status* status);
   Status enqueue(Command&& command, Submission& submission);
   // Gives the next command its number, which makes it visible to whoever runs
-  // commands. Requires submit_mutex_.
+  // commands. Requires submit_mutex_, unless nobody else submits.
   uint64_t take_number();
   // Blocks while too much is queued.
   void hold_back();
 
-  // Runs what is queued, up to `target`. Requires run_mutex_.
-  void run_until(uint64_t target);
-  // Runs one command and settles its result. Requires run_mutex_.
+  // Runs what is queued, up to `target`.
+  void run_until(uint64_t target) REQUIRES(run_mutex_);
+  // Runs one command and settles its result.
   void run(Command& command, Payload payload, Completion* completion,
-           bool has_place);
+           bool has_place) REQUIRES(run_mutex_);
   Status dispatch(Command& command, Payload payload, Completion* completion,
-                  bool has_place);
+                  bool has_place) REQUIRES(run_mutex_);
   Status execute(const LaunchCommand& command, Payload payload,
                  Completion* completion, bool has_place);
   Status execute(const CopyCommand& command, Payload payload);
   Status execute(const FillCommand& command);
   Status execute(const HostCommand& command);
   Status execute(const WaitCommand& command);
-  Status execute(const StampCommand& command);
+  Status execute(const StampCommand& command) REQUIRES(run_mutex_);
   // Whether a command runs although the device has failed.
   bool is_exempt(const Command& command) const;
   // Why commands are dropped instead of run; success if they are not.
   Status dropped() const;
 
-  void start_worker();  // requires submit_mutex_
+  void start_worker() REQUIRES(submit_mutex_);
   void work();
   // Whether the worker has something to do or should end.
   bool is_wanted() const;
@@ -93,16 +93,16 @@ class WorkerQueue final : public Queue {
   std::atomic<bool> cancelled_{false};  // commands are dropped
 
   // Producers. submitted_ changes only under it.
-  std::mutex submit_mutex_;
+  Mutex submit_mutex_;
   CommandBuffer buffer_;  // its producer's end
   std::thread worker_;    // guarded by submit_mutex_, after retire() by
                           // join_mutex_
 
-  std::mutex join_mutex_;
+  Mutex join_mutex_;
 
   // The one who runs commands: the buffer's other end and the timeline.
-  std::mutex run_mutex_;
-  int64_t last_stamp_ = 0;  // guarded by run_mutex_
+  Mutex run_mutex_;
+  int64_t last_stamp_ GUARDED_BY(run_mutex_) = 0;
 
   // Whether the worker sleeps, on this word, or has not started.
   static constexpr uint32_t kNotAwake = 1;

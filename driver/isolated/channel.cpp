@@ -48,7 +48,7 @@ Channel::~Channel() {
 }
 
 void Channel::start() {
-  const std::lock_guard lock(start_mutex_);
+  const MutexLock lock(start_mutex_);
   if (started_.load(std::memory_order_relaxed)) return;
   const std::function<void()> starter = std::exchange(starter_, nullptr);
   if (starter != nullptr) starter();
@@ -58,8 +58,8 @@ void Channel::start() {
 uint32_t Channel::take_reply() {
   uint32_t index = 0;
   {
-    std::unique_lock lock(mutex_);
-    reply_returned_.wait(lock, [&] {
+    const MutexLock lock(mutex_);
+    reply_returned_.wait(mutex_, [this]() REQUIRES(mutex_) {
       return !free_replies_.empty() || used_replies_ < wire::kReplies;
     });
     if (free_replies_.empty()) {
@@ -75,7 +75,7 @@ uint32_t Channel::take_reply() {
 
 void Channel::return_reply(uint32_t index) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_replies_.push_back(index);
   }
   reply_returned_.notify_one();
@@ -89,7 +89,7 @@ wire::Reply& Channel::reply(uint32_t index) const {
 std::shared_ptr<Timestamp> Channel::create_stamp() {
   uint32_t index = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!free_stamps_.empty()) {
       index = free_stamps_.back();
       free_stamps_.pop_back();
@@ -104,7 +104,7 @@ std::shared_ptr<Timestamp> Channel::create_stamp() {
   stamps[index].nanoseconds.store(0, std::memory_order_relaxed);
   return {&stamps[index],
           [self = shared_from_this(), index](Timestamp* /*stamp*/) {
-            const std::lock_guard lock(self->mutex_);
+            const MutexLock lock(self->mutex_);
             self->free_stamps_.push_back(index);
           }};
 }

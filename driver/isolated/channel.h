@@ -2,16 +2,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/command.h"
 #include "core/failure_state.h"
 #include "core/shared_memory.h"
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 #include "isolated/ring.h"
 
@@ -32,6 +31,7 @@ class Channel final : public FailureSource,
   // What starts the device process; called once. If it fails, it has closed the
   // channel.
   void set_starter(std::function<void()> starter) {
+    const MutexLock lock(start_mutex_);
     starter_ = std::move(starter);
   }
 
@@ -88,18 +88,18 @@ class Channel final : public FailureSource,
   std::unique_ptr<RingWriter> writer_;
 
   std::atomic<bool> started_{false};
-  std::mutex start_mutex_;
-  std::function<void()> starter_;  // guarded by start_mutex_
+  Mutex start_mutex_;
+  std::function<void()> starter_ GUARDED_BY(start_mutex_);
 
   std::atomic<uint64_t> failures_seen_{0};
   bool broken_seen_ = false;  // for the one who calls next()
 
-  std::mutex mutex_;
-  std::condition_variable reply_returned_;
-  std::vector<uint32_t> free_replies_;  // guarded by mutex_
-  uint32_t used_replies_ = 0;           // guarded by mutex_
-  std::vector<uint32_t> free_stamps_;   // guarded by mutex_
-  uint32_t used_stamps_ = 0;            // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable reply_returned_;
+  std::vector<uint32_t> free_replies_ GUARDED_BY(mutex_);
+  uint32_t used_replies_ GUARDED_BY(mutex_) = 0;
+  std::vector<uint32_t> free_stamps_ GUARDED_BY(mutex_);
+  uint32_t used_stamps_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace openreg

@@ -48,22 +48,24 @@ Status IsolatedEngine::open() {
   HostMemory& host = Runtime::get().host_memory();
   OPENREG_RETURN_IF_ERROR(host.open());
   OPENREG_RETURN_IF_ERROR(IsolatedWorld::get().open());
-  channel_ = Channel::create();
-  if (channel_ == nullptr) {
+  const auto channel = Channel::create();
+  if (channel == nullptr) {
     return failure(orErrorNotInitialized,
                    "device %d gets no memory that processes can share",
                    context_.device());
   }
-  control_ = make_queue(channel_, /*visitor=*/nullptr);
+  control_ = make_queue(channel, /*visitor=*/nullptr);
   if (control_ == nullptr) {
     return failure(orErrorNotInitialized,
                    "there are too many streams: the devices can have %u at a "
                    "time, all together",
                    wire::kFenceSlots);
   }
-  context_.failures().set_source(channel_.get());
+  context_.failures().set_source(channel.get());
   builtin_ = std::make_shared<RemoteModule>(control_, kBuiltinModule);
-  channel_->set_starter([this] { start_process(); });
+  channel->set_starter([this] { start_process(); });
+  const MutexLock lock(mutex_);
+  channel_ = channel;
   return {};
 }
 
@@ -83,7 +85,7 @@ void IsolatedEngine::start_process() {
   };
   Status status;
   {
-    const std::lock_guard lock(process_mutex_);
+    const MutexLock lock(process_mutex_);
     if (context_.is_closed()) {
       status = being_reset(context_.device());
     } else {
@@ -106,7 +108,7 @@ void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
 void IsolatedEngine::lose(const Status& why) {
   std::shared_ptr<Channel> channel;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!lost_.ok()) return;
     lost_ = why;
     channel = channel_;
@@ -117,7 +119,7 @@ void IsolatedEngine::lose(const Status& why) {
   // A queue that is made from here on finds the channel closed.
   std::vector<std::weak_ptr<RemoteQueue>> queues;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queues = queues_;
   }
   for (const auto& weak : queues) {
@@ -127,14 +129,14 @@ void IsolatedEngine::lose(const Status& why) {
 
 void IsolatedEngine::close() {
   {
-    const std::lock_guard lock(process_mutex_);
+    const MutexLock lock(process_mutex_);
     process_.reset();
   }
   lose(failure(orErrorInvalidHandle,
                "device %d was reset while the work was queued",
                context_.device()));
   context_.failures().set_source(nullptr);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Old streams keep the channel for as long as they are known.
   if (channel_ != nullptr) channel_->drop();
   channel_.reset();
@@ -142,7 +144,7 @@ void IsolatedEngine::close() {
 }
 
 std::shared_ptr<Channel> IsolatedEngine::channel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return channel_;
 }
 
@@ -153,7 +155,7 @@ Status IsolatedEngine::place(uintptr_t address, size_t size) {
   header.arguments = {address, size};
   const auto to = channel();
   if (to != nullptr && to->push_lazily(header)) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return context_.is_closed() ? being_reset(context_.device()) : lost_;
 }
 
@@ -172,7 +174,7 @@ std::shared_ptr<Timestamp> IsolatedEngine::create_stamp() {
 }
 
 pid_t IsolatedEngine::process() {
-  const std::lock_guard lock(process_mutex_);
+  const MutexLock lock(process_mutex_);
   return process_ != nullptr && process_->is_alive() ? process_->pid() : 0;
 }
 
@@ -191,7 +193,7 @@ std::shared_ptr<RemoteQueue> IsolatedEngine::make_queue(
     std::shared_ptr<Channel> to, Context* visitor) {
   uint32_t index = 0;
   if (!IsolatedWorld::get().take_slot(&index)) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto queue =
       std::make_shared<RemoteQueue>(context_, std::move(to), index, visitor);
   std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
@@ -210,7 +212,7 @@ std::shared_ptr<RemoteQueue> IsolatedEngine::create_queue(int priority,
   header.queue = queue->index();
   header.arguments = {static_cast<uint64_t>(static_cast<int64_t>(priority))};
   if (to == nullptr || !to->push_lazily(header)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue->lose(lost_);
   }
   return queue;

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/engine.h"
+#include "core/thread_safety.h"
 #include "isolated/channel.h"
 #include "isolated/process/device_process.h"
 #include "isolated/remote_queue.h"
@@ -74,13 +74,13 @@ class IsolatedEngine final : public Engine {
   std::shared_ptr<ModuleImage> builtin_;  // set by open()
   std::atomic<uint32_t> next_module_{kBuiltinModule + 1};
 
-  std::mutex mutex_;
-  std::shared_ptr<Channel> channel_;                // guarded by mutex_
-  std::vector<std::weak_ptr<RemoteQueue>> queues_;  // guarded by mutex_
-  Status lost_;                                     // guarded by mutex_
+  Mutex mutex_;
+  std::shared_ptr<Channel> channel_ GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<RemoteQueue>> queues_ GUARDED_BY(mutex_);
+  Status lost_ GUARDED_BY(mutex_);
 
-  std::mutex process_mutex_;
-  std::unique_ptr<DeviceProcess> process_;  // guarded by process_mutex_
+  Mutex process_mutex_;
+  std::unique_ptr<DeviceProcess> process_ GUARDED_BY(process_mutex_);
 };
 
 }  // namespace openreg

@@ -12,14 +12,14 @@ constexpr size_t kMarkBytes = size_t{64} << 10;
 }  // namespace
 
 void FlowControl::add(uint64_t sequence, size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sent_ += bytes;
   const size_t marked = marks_.empty() ? done_ : marks_.back().total;
   if (sent_ - marked >= kMarkBytes) marks_.push_back({sequence, sent_});
 }
 
 std::optional<uint64_t> FlowControl::obstacle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!marks_.empty() && timeline_.reached(marks_.front().sequence)) {
     done_ = marks_.front().total;
     marks_.pop_front();

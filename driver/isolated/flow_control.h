@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 
+#include "core/thread_safety.h"
 #include "core/timeline.h"
 
 namespace openreg {
@@ -33,10 +33,10 @@ class FlowControl {
 
   const Timeline& timeline_;
 
-  std::mutex mutex_;
-  size_t sent_ = 0;         // bytes; guarded by mutex_
-  size_t done_ = 0;         // bytes; guarded by mutex_
-  std::deque<Mark> marks_;  // not done; guarded by mutex_
+  Mutex mutex_;
+  size_t sent_ GUARDED_BY(mutex_) = 0;         // bytes
+  size_t done_ GUARDED_BY(mutex_) = 0;         // bytes
+  std::deque<Mark> marks_ GUARDED_BY(mutex_);  // not done
 };
 
 }  // namespace openreg

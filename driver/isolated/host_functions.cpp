@@ -18,7 +18,7 @@ HostFunctions::~HostFunctions() {
 
 Status HostFunctions::add(std::function<void()> function,
                           const std::function<Status()>& send) {
-  const std::lock_guard lock(order_mutex_);
+  const MutexLock lock(order_mutex_);
   OPENREG_RETURN_IF_ERROR(push(std::move(function)));
   Status status = send();
   if (!status.ok()) take_back();
@@ -26,7 +26,7 @@ Status HostFunctions::add(std::function<void()> function,
 }
 
 Status HostFunctions::push(std::function<void()> function) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!thread_.joinable()) {
     const SignalsBlocked blocked;
     try {
@@ -43,7 +43,7 @@ Status HostFunctions::push(std::function<void()> function) {
 }
 
 void HostFunctions::take_back() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!functions_.empty()) functions_.pop_back();
 }
 
@@ -54,7 +54,7 @@ void HostFunctions::stop() {
     slot_.host_requested.advance(UINT64_MAX);
   }
   std::deque<std::function<void()>> dropped;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   dropped.swap(functions_);
 }
 
@@ -63,7 +63,7 @@ void HostFunctions::join() {
   std::thread thread;
   bool is_first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     thread.swap(thread_);
     is_first = !std::exchange(joined_, true);
   }
@@ -75,7 +75,7 @@ void HostFunctions::join() {
 bool HostFunctions::join_until(std::chrono::steady_clock::time_point deadline) {
   stop();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!thread_.joinable()) return true;
   }
   while (finished_.load() == 0) {
@@ -100,7 +100,7 @@ void HostFunctions::run_functions() {
     if (stopped_.load(std::memory_order_acquire)) return;
     std::function<void()> function;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (functions_.empty()) continue;  // a device that asks for too much
       function = std::move(functions_.front());
       functions_.pop_front();

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "core/status.h"
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -41,9 +41,9 @@ class HostFunctions {
   bool join_until(std::chrono::steady_clock::time_point deadline);
 
  private:
-  // Adds a function, and takes it back. Require order_mutex_.
-  Status push(std::function<void()> function);
-  void take_back();
+  // Adds a function, and takes it back.
+  Status push(std::function<void()> function) REQUIRES(order_mutex_);
+  void take_back() REQUIRES(order_mutex_);
 
   void work();
   // Until it is stopped.
@@ -53,12 +53,12 @@ class HostFunctions {
   std::atomic<bool> stopped_{false};
   std::atomic<uint32_t> finished_{0};  // 1: the thread has ended
 
-  std::mutex order_mutex_;  // functions and their commands are in one order
+  Mutex order_mutex_;  // functions and their commands are in one order
 
-  std::mutex mutex_;
-  std::deque<std::function<void()>> functions_;  // guarded by mutex_
-  std::thread thread_;                           // guarded by mutex_
-  bool joined_ = false;                          // guarded by mutex_
+  Mutex mutex_;
+  std::deque<std::function<void()>> functions_ GUARDED_BY(mutex_);
+  std::thread thread_ GUARDED_BY(mutex_);
+  bool joined_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace openreg

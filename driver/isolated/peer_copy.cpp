@@ -60,7 +60,7 @@ Status copy_pieces(const CopyCommand& command, std::byte* staging,
 }  // namespace
 
 std::shared_ptr<RemoteQueue> PeerCopy::queue_on(const Context& peer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = queues_.find(&peer);
   if (known != queues_.end()) return known->second;
   IsolatedEngine& engine = IsolatedWorld::get().engine_of(peer);
@@ -109,7 +109,7 @@ Status PeerCopy::copy_between(const CopyCommand& command, uint64_t* sequence) {
 void PeerCopy::retire() {
   decltype(queues_) queues;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queues.swap(queues_);
   }
   for (const auto& [peer, queue] : queues) queue->retire();

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "core/queue.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -36,9 +36,9 @@ class PeerCopy {
 
   RemoteQueue& queue_;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::map<const Context*, std::shared_ptr<RemoteQueue>> queues_;
+  Mutex mutex_;
+  std::map<const Context*, std::shared_ptr<RemoteQueue>> queues_
+      GUARDED_BY(mutex_);
 };
 
 }  // namespace openreg

@@ -39,7 +39,7 @@ RemoteModule::~RemoteModule() {
 
 Status RemoteModule::find(const char* name,
                           std::shared_ptr<const Kernel>* kernel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto place = found_.find(name);
   if (place == found_.end()) {
     std::string text = name;

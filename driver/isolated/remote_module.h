@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/engine.h"
+#include "core/thread_safety.h"
 #include "isolated/remote_queue.h"
 
 namespace openreg {
@@ -33,10 +33,10 @@ class RemoteModule final : public ModuleImage,
   const uint32_t number_;
   bool loaded_ = false;
 
-  std::mutex mutex_;
-  uint32_t next_ = 0;  // guarded by mutex_
-  // Numbers of the kernels that were found; guarded by mutex_.
-  std::map<std::string, uint32_t> found_;
+  Mutex mutex_;
+  uint32_t next_ GUARDED_BY(mutex_) = 0;
+  // Numbers of the kernels that were found.
+  std::map<std::string, uint32_t> found_ GUARDED_BY(mutex_);
 };
 
 // The absolute paths of libraries that the shared object at `path` needs and

@@ -156,7 +156,7 @@ Status RemoteQueue::submit_function(std::function<void()> function,
   };
   {
     // Without a thread that nobody would end.
-    const std::lock_guard lock(submit_mutex_);
+    const MutexLock lock(submit_mutex_);
     if (retired_) return refused();
   }
   return host_functions_.add(std::move(guarded), [&] {
@@ -169,7 +169,7 @@ Status RemoteQueue::send(wire::Header header, Submission& submission,
                          std::shared_ptr<const Staging> room) {
   if (channel_ != nullptr) channel_->ensure_started();
   {
-    const std::lock_guard lock(submit_mutex_);
+    const MutexLock lock(submit_mutex_);
     if (retired_) return refused();
   }
   Payload payload = submission.payload;
@@ -182,7 +182,7 @@ Status RemoteQueue::send(wire::Header header, Submission& submission,
   }
   uint64_t end = 0;
   {
-    const std::lock_guard lock(submit_mutex_);
+    const MutexLock lock(submit_mutex_);
     if (retired_) return refused();
     header.queue = index_;
     header.number = submission.sequence = take_number();
@@ -211,7 +211,7 @@ Status RemoteQueue::unreachable() const {
 }
 
 Status RemoteQueue::refusal() {
-  const std::lock_guard lock(submit_mutex_);
+  const MutexLock lock(submit_mutex_);
   return refused();
 }
 
@@ -262,7 +262,7 @@ Status RemoteQueue::request(wire::Kind kind, std::array<uint64_t, 4> arguments,
 
 void RemoteQueue::retire() {
   peers_.retire();
-  const std::lock_guard lock(submit_mutex_);
+  const MutexLock lock(submit_mutex_);
   if (retired_) return;
   retired_ = true;
   wire::Header header = make_header(wire::Kind::kRetireQueue, {});
@@ -275,7 +275,7 @@ void RemoteQueue::cancel() { retire(); }
 void RemoteQueue::join() {
   host_functions_.join();
   decltype(kept_) kept;  // goes after the lock
-  const std::lock_guard lock(submit_mutex_);
+  const MutexLock lock(submit_mutex_);
   // Queues that wait for each other would keep each other for ever.
   if (idle()) kept.swap(kept_);
 }
@@ -286,7 +286,7 @@ bool RemoteQueue::join_until(std::chrono::steady_clock::time_point deadline) {
 
 void RemoteQueue::lose(const Status& why) {
   decltype(kept_) kept;  // goes after the lock
-  const std::lock_guard lock(submit_mutex_);
+  const MutexLock lock(submit_mutex_);
   if (!lost_.ok()) return;
   lost_ = why;
   retired_ = true;

@@ -9,10 +9,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "core/context.h"
 #include "core/queue.h"
+#include "core/thread_safety.h"
 #include "isolated/channel.h"
 #include "isolated/flow_control.h"
 #include "isolated/host_functions.h"
@@ -88,11 +88,11 @@ class RemoteQueue final : public Queue {
   // Why nothing reaches the device any more.
   Status unreachable() const;
 
-  // These require submit_mutex_.
-  Status refused() const;
-  uint64_t take_number();
+  Status refused() const REQUIRES(submit_mutex_);
+  uint64_t take_number() REQUIRES(submit_mutex_);
   // Holds an object until `sequence` is done.
-  void keep_until(uint64_t sequence, std::shared_ptr<const void> object);
+  void keep_until(uint64_t sequence, std::shared_ptr<const void> object)
+      REQUIRES(submit_mutex_);
 
   Context& context_;
   const std::shared_ptr<Channel> channel_;
@@ -105,10 +105,10 @@ class RemoteQueue final : public Queue {
   // The newest number that anybody has waited for, for the counters.
   std::atomic<uint64_t> waited_for_{0};
 
-  std::mutex submit_mutex_;  // submitted_ changes only under it
-  bool retired_ = false;     // guarded by submit_mutex_
-  Status lost_;              // guarded by submit_mutex_
-  std::deque<Kept> kept_;    // guarded by submit_mutex_
+  Mutex submit_mutex_;  // submitted_ changes only under it
+  bool retired_ GUARDED_BY(submit_mutex_) = false;
+  Status lost_ GUARDED_BY(submit_mutex_);
+  std::deque<Kept> kept_ GUARDED_BY(submit_mutex_);
 };
 
 }  // namespace openreg

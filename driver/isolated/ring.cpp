@@ -58,9 +58,9 @@ RingMapping RingMapping::map(int life_fd) {
 bool RingWriter::push(wire::Header header, Payload payload, uint64_t* end) {
   const size_t bytes = wire::record_size(payload.size());
   const size_t needed = payload.empty() ? bytes : bytes + kReserve;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (wire::kRingBytes - (produced_ - consumed_) < needed) [[unlikely]] {
-    if (!wait_for_room(lock, needed)) return false;
+    if (!wait_for_room(needed)) return false;
   }
   if (closed_.load(std::memory_order_relaxed)) return false;
   header.size = static_cast<uint32_t>(bytes);
@@ -77,17 +77,16 @@ bool RingWriter::push(wire::Header header, Payload payload, uint64_t* end) {
   return true;
 }
 
-bool RingWriter::wait_for_room(std::unique_lock<std::mutex>& lock,
-                               size_t bytes) {
+bool RingWriter::wait_for_room(size_t bytes) {
   for (;;) {
     if (closed_.load(std::memory_order_acquire)) return false;
     // The device can't have taken more than there was, unless it has gone mad.
     consumed_ = std::min(control_.consumed.value(), produced_);
     if (wire::kRingBytes - (produced_ - consumed_) >= bytes) return true;
     const uint64_t target = produced_ + bytes - wire::kRingBytes;
-    lock.unlock();
+    mutex_.unlock();
     control_.consumed.wait(target);
-    lock.lock();
+    mutex_.lock();
   }
 }
 

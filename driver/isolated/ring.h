@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
 #include "core/command.h"
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -59,16 +59,16 @@ class RingWriter {
   void close();
 
  private:
-  // Waits until so many bytes are free, without the lock that it takes.
-  bool wait_for_room(std::unique_lock<std::mutex>& lock, size_t bytes);
+  // Waits until so many bytes are free, without the lock.
+  bool wait_for_room(size_t bytes) REQUIRES(mutex_);
 
   const RingMapping mapping_;
   wire::Control& control_;
   std::atomic<bool> closed_{false};
 
-  std::mutex mutex_;
-  uint64_t produced_ = 0;  // guarded by mutex_
-  uint64_t consumed_ = 0;  // as last seen; guarded by mutex_
+  Mutex mutex_;
+  uint64_t produced_ GUARDED_BY(mutex_) = 0;
+  uint64_t consumed_ GUARDED_BY(mutex_) = 0;  // as last seen
 };
 
 // The device's end; trusts nothing that it reads. For one thread.

@@ -24,7 +24,7 @@ IsolatedWorld& IsolatedWorld::get() {
 }
 
 Status IsolatedWorld::open() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_open_) return {};
   fences_ = SharedMemory::create("openreg-fences", wire::kFencesBytes);
   staging_ = SharedMemory::create("openreg-staging", wire::kStagingBytes);
@@ -42,7 +42,7 @@ Status IsolatedWorld::open() {
 }
 
 bool IsolatedWorld::take_slot(uint32_t* index) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_done = [this](const Returned& returned) {
     return slot(returned.index).done.reached(returned.last);
   };
@@ -63,22 +63,22 @@ bool IsolatedWorld::take_slot(uint32_t* index) {
 }
 
 void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   free_slots_.push_back({index, last});
 }
 
 void IsolatedWorld::add_engine(const Context& context, IsolatedEngine& engine) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   engines_[&context] = &engine;
 }
 
 void IsolatedWorld::remove_engine(const Context& context) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   engines_.erase(&context);
 }
 
 IsolatedEngine& IsolatedWorld::engine_of(const Context& context) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return *engines_.at(&context);
 }
 
@@ -87,16 +87,16 @@ std::byte* IsolatedWorld::take_staging(size_t size) {
   for (;;) {
     // First: memory that was used just now is still in the caches.
     release_unused();
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const uintptr_t address = staging_heap_->allocate(size).value_or(0);
     if (address != 0) return reinterpret_cast<std::byte*>(address);
-    staging_returned_.wait_for(lock, kStagingPoll);
+    staging_returned_.wait_for(mutex_, kStagingPoll);
   }
 }
 
 void IsolatedWorld::release_unused() {
   std::vector<Held> gone;  // goes without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto unused =
       std::partition(held_.begin(), held_.end(), [this](const Held& held) {
         return !slot(held.index).done.reached(held.number);
@@ -108,13 +108,13 @@ void IsolatedWorld::release_unused() {
 
 void IsolatedWorld::hold_staging(std::shared_ptr<const Staging> staging,
                                  uint32_t index, uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_.push_back({std::move(staging), index, number});
 }
 
 void IsolatedWorld::return_staging(std::byte* piece) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     staging_heap_->end_free(reinterpret_cast<uintptr_t>(piece));
   }
   staging_returned_.notify_all();

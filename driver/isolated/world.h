@@ -2,19 +2,18 @@
 // the memory that copies are staged in, and how the devices find each other.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/heap.h"
 #include "core/shared_memory.h"
 #include "core/status.h"
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -89,15 +88,14 @@ class IsolatedWorld {
   SharedMemory fences_;
   SharedMemory staging_;
   std::unique_ptr<Heap> staging_heap_;
-  std::condition_variable staging_returned_;
+  ConditionVariable staging_returned_;
 
-  std::mutex mutex_;
-  bool is_open_ = false;             // guarded by mutex_
-  uint32_t used_slots_ = 0;          // guarded by mutex_
-  std::deque<Returned> free_slots_;  // guarded by mutex_
-  std::vector<Held> held_;           // guarded by mutex_
-  // Guarded by mutex_.
-  std::map<const Context*, IsolatedEngine*> engines_;
+  Mutex mutex_;
+  bool is_open_ GUARDED_BY(mutex_) = false;
+  uint32_t used_slots_ GUARDED_BY(mutex_) = 0;
+  std::deque<Returned> free_slots_ GUARDED_BY(mutex_);
+  std::vector<Held> held_ GUARDED_BY(mutex_);
+  std::map<const Context*, IsolatedEngine*> engines_ GUARDED_BY(mutex_);
 };
 
 // Staging memory, until it goes. Movable.

@@ -29,7 +29,7 @@ Status Modules::load(uint32_t number, const std::string& path,
   std::shared_ptr<ModuleImage> image;
   OPENREG_RETURN_IF_ERROR(
       load_shared_object(path.c_str(), shown.c_str(), &image));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (modules_.count(number) == 1) {
     return failure(orErrorInvalidValue, "module %u is loaded already", number);
   }
@@ -39,7 +39,7 @@ Status Modules::load(uint32_t number, const std::string& path,
 
 Status Modules::unload(uint32_t number) {
   Loaded unloaded;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = modules_.find(number);
   if (place == modules_.end() || number == 0) return unknown_module(number);
   unloaded = std::move(place->second);
@@ -51,14 +51,14 @@ Status Modules::find(uint32_t module, uint32_t number,
                      const std::string& name) {
   std::shared_ptr<ModuleImage> image;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto place = modules_.find(module);
     if (place == modules_.end()) return unknown_module(module);
     image = place->second.image;
   }
   std::shared_ptr<const Kernel> kernel;
   OPENREG_RETURN_IF_ERROR(image->find(name.c_str(), &kernel));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = modules_.find(module);
   if (place == modules_.end()) return unknown_module(module);
   place->second.kernels[number] = std::move(kernel);
@@ -67,7 +67,7 @@ Status Modules::find(uint32_t module, uint32_t number,
 
 std::shared_ptr<const Kernel> Modules::kernel(uint64_t module,
                                               uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = modules_.find(module);
   if (place == modules_.end()) return nullptr;
   const auto kernel = place->second.kernels.find(number);

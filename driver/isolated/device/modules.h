@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/engine.h"
+#include "core/thread_safety.h"
 
 namespace openreg {
 
@@ -39,8 +39,8 @@ class Modules {
     std::map<uint64_t, std::shared_ptr<const Kernel>> kernels;
   };
 
-  std::mutex mutex_;
-  std::map<uint64_t, Loaded> modules_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<uint64_t, Loaded> modules_ GUARDED_BY(mutex_);
 };
 
 }  // namespace openreg

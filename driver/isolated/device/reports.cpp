@@ -18,7 +18,7 @@ void write_report(const Status& status, wire::Report* report) {
 }  // namespace
 
 void Reports::publish(const Status& status, bool is_sticky) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_sticky) {
     if (control_.is_broken.load(std::memory_order_relaxed) != 0) return;
     write_report(status, &control_.broken);

@@ -1,9 +1,8 @@
 // The device's side of failures that nobody waits for.
 #pragma once
 
-#include <mutex>
-
 #include "core/status.h"
+#include "core/thread_safety.h"
 #include "isolated/protocol.h"
 
 namespace openreg {
@@ -18,7 +17,7 @@ class Reports {
 
  private:
   wire::Control& control_;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 }  // namespace openreg

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "core/thread_safety.h"
 #include "isolated/process/start_up.h"
 
 namespace openreg {
@@ -19,9 +19,9 @@ namespace {
 
 // What the thread has to do with the rest of the process.
 struct EndHandler {
-  std::mutex mutex;
-  std::function<void()> call;  // guarded by mutex
-  bool requested = false;      // guarded by mutex
+  Mutex mutex;
+  std::function<void()> call GUARDED_BY(mutex);
+  bool requested GUARDED_BY(mutex) = false;
 };
 
 EndHandler& end_handler() {
@@ -33,7 +33,7 @@ void request_end() {
   std::function<void()> call;
   {
     EndHandler& handler = end_handler();
-    const std::lock_guard lock(handler.mutex);
+    const MutexLock lock(handler.mutex);
     handler.requested = true;
     call = handler.call;
   }
@@ -102,7 +102,7 @@ void StartUp::on_end_request(const std::function<void()>& handler) {
   bool requested = false;
   {
     EndHandler& end = end_handler();
-    const std::lock_guard lock(end.mutex);
+    const MutexLock lock(end.mutex);
     end.call = handler;
     requested = end.requested;
   }

@@ -81,15 +81,15 @@ Watcher::Watcher() : wake_up_(make_wake_up()) {
 }
 
 void Watcher::run() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    wait_for_events(lock);
+    wait_for_events();
     if (std::chrono::steady_clock::now() >= next_look_) look_at_beats();
-    tell_deaths(lock);
+    tell_deaths();
   }
 }
 
-void Watcher::wait_for_events(Lock& lock) {
+void Watcher::wait_for_events() {
   // The processes are held, so that nobody closes what is polled. Nobody but
   // this thread takes a zygote away.
   std::vector<Process> watched;
@@ -103,13 +103,13 @@ void Watcher::wait_for_events(Lock& lock) {
   }
   const int timeout = poll_timeout(std::chrono::steady_clock::now());
 
-  lock.unlock();
+  mutex_.unlock();
   poll(events.data(), events.size(), timeout);
   uint64_t wakes = 0;
   if (events[0].revents != 0) {
     static_cast<void>(!read(wake_up_.get(), &wakes, sizeof(wakes)));
   }
-  lock.lock();
+  mutex_.lock();
 
   if (events[1].revents != 0) read_zygote();
   for (size_t i = 0; i < watched.size(); ++i) {
@@ -194,7 +194,7 @@ bool Watcher::is_finished(const WatchedProcess& process, SteadyTime now) const {
                            !zygote_ || now >= *process.ended + kReportPatience);
 }
 
-void Watcher::tell_deaths(Lock& lock) {
+void Watcher::tell_deaths() {
   const auto now = std::chrono::steady_clock::now();
   std::vector<Process> dead;
   for (const auto& [serial, process] : processes_) {
@@ -209,9 +209,9 @@ void Watcher::tell_deaths(Lock& lock) {
     changed_.notify_all();
   }
   for (const Process& process : dead) {
-    lock.unlock();
+    mutex_.unlock();
     process->options.on_death(process->pid, process->reason);
-    lock.lock();
+    mutex_.lock();
     process->is_being_told = false;
     changed_.notify_all();
   }

@@ -3,17 +3,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/descriptor.h"
 #include "core/status.h"
+#include "core/thread_safety.h"
 #include "isolated/process/beat_page.h"
 #include "isolated/process/device_process.h"
 #include "isolated/process/message.h"
@@ -67,46 +66,48 @@ class Watcher {
 
  private:
   using Process = std::shared_ptr<WatchedProcess>;
-  using Lock = std::unique_lock<std::mutex>;
 
   Watcher();
 
-  // For those who ask the zygote for something. They require asking_.
+  // For those who ask the zygote for something.
   //
   // Makes sure that there is a zygote, with everything preloaded.
-  Status ensure_zygote();
+  Status ensure_zygote() REQUIRES(asking_);
   // Sends a request and waits for the answer; none if the zygote dies.
   std::optional<Message> request(const Message& message,
-                                 const std::vector<int>& fds);
-  std::optional<Message> request_preload(const std::string& path);
+                                 const std::vector<int>& fds) REQUIRES(asking_);
+  std::optional<Message> request_preload(const std::string& path)
+      REQUIRES(asking_);
   // An answer's pid is 0 if the zygote could not fork.
   std::optional<Message> request_start(const Process& process, int life,
-                                       int beats);
+                                       int beats) REQUIRES(asking_);
   // Makes what a process needs and asks for it. `*died` if the zygote did.
-  Status try_start(const Process& process, bool* died);
+  Status try_start(const Process& process, bool* died) REQUIRES(asking_);
 
-  // For the thread. They require mutex_.
+  // For the thread. Two of them are without the lock for a while.
   void run();
-  void wait_for_events(Lock& lock);
-  int poll_timeout(SteadyTime now) const;
-  void read_zygote();
-  void note_end(WatchedProcess& process);
-  void look_at_beats();
-  void tell_deaths(Lock& lock);
+  void wait_for_events() REQUIRES(mutex_);
+  int poll_timeout(SteadyTime now) const REQUIRES(mutex_);
+  void read_zygote() REQUIRES(mutex_);
+  void note_end(WatchedProcess& process) REQUIRES(mutex_);
+  void look_at_beats() REQUIRES(mutex_);
+  void tell_deaths() REQUIRES(mutex_);
   // Whether everything is known of an end that will ever be.
-  bool is_finished(const WatchedProcess& process, SteadyTime now) const;
+  bool is_finished(const WatchedProcess& process, SteadyTime now) const
+      REQUIRES(mutex_);
 
-  std::mutex asking_;  // before mutex_; held by those who use the zygote
-  std::vector<std::string> preloaded_;  // guarded by asking_
+  Mutex asking_;  // before mutex_; held by those who use the zygote
+  std::vector<std::string> preloaded_ GUARDED_BY(asking_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // anything below
-  std::optional<Zygote> zygote_;
-  uint32_t next_serial_ = 1;
-  uint32_t awaited_ = 0;           // the request that is being waited for
-  std::optional<Message> answer_;  // to it
-  std::map<uint32_t, Process> processes_;
-  SteadyTime next_look_;
+  Mutex mutex_;
+  ConditionVariable changed_;  // anything below
+  std::optional<Zygote> zygote_ GUARDED_BY(mutex_);
+  uint32_t next_serial_ GUARDED_BY(mutex_) = 1;
+  // The request that is being waited for, and the answer to it.
+  uint32_t awaited_ GUARDED_BY(mutex_) = 0;
+  std::optional<Message> answer_ GUARDED_BY(mutex_);
+  std::map<uint32_t, Process> processes_ GUARDED_BY(mutex_);
+  SteadyTime next_look_ GUARDED_BY(mutex_);
   const Descriptor wake_up_;
 };
 

@@ -39,13 +39,13 @@ Status cannot_start(int device, const std::string& reason) {
 
 Status Watcher::ensure_zygote() {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (zygote_) return {};
   }
   Zygote zygote;
   OPENREG_RETURN_IF_ERROR(spawn_zygote(&zygote));
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     zygote_ = std::move(zygote);
   }
   const uint64_t one = 1;
@@ -64,17 +64,18 @@ Status Watcher::ensure_zygote() {
 
 std::optional<Message> Watcher::request(const Message& message,
                                         const std::vector<int>& fds) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!zygote_) return std::nullopt;
   answer_.reset();
   awaited_ = message.serial;
-  const bool is_answered = send_message(zygote_->socket.get(), message, fds) &&
-                           changed_.wait_for(lock, kAnswerPatience, [this] {
-                             return answer_ || !zygote_;
-                           });
+  const bool is_answered =
+      send_message(zygote_->socket.get(), message, fds) &&
+      changed_.wait_for(mutex_, kAnswerPatience, [this]() REQUIRES(mutex_) {
+        return answer_ || !zygote_;
+      });
   if (!is_answered) {
     send_kill(zygote_->process);
-    changed_.wait(lock, [this] { return !zygote_; });
+    changed_.wait(mutex_, [this]() REQUIRES(mutex_) { return !zygote_; });
   }
   awaited_ = 0;
   return std::exchange(answer_, std::nullopt);
@@ -85,14 +86,14 @@ std::optional<Message> Watcher::request_preload(const std::string& path) {
   message.kind = MessageKind::kPreload;
   message.text = path;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     message.serial = next_serial_++;
   }
   return request(message, {});
 }
 
 Status Watcher::preload(const std::string& path) {
-  const std::lock_guard asking(asking_);
+  const MutexLock asking(asking_);
   if (std::find(preloaded_.begin(), preloaded_.end(), path) !=
       preloaded_.end()) {
     return {};
@@ -121,13 +122,13 @@ std::optional<Message> Watcher::request_start(const Process& process, int life,
   fds.insert(fds.end(), process->options.fds.begin(),
              process->options.fds.end());
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     message.serial = process->serial = next_serial_++;
     processes_.emplace(process->serial, process);
   }
   std::optional<Message> answer = request(message, fds);
   if (answer && answer->value != 0) return answer;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   processes_.erase(process->serial);
   return answer;
 }
@@ -157,7 +158,7 @@ Status Watcher::start(StartOptions options,
   if (options.fds.size() > kMaxUserFds || options.block.size() > kMaxText) {
     return cannot_start(options.device, "too much to start it with");
   }
-  const std::lock_guard asking(asking_);
+  const MutexLock asking(asking_);
   auto started = std::make_shared<WatchedProcess>();
   started->options = std::move(options);
   bool died = false;
@@ -165,33 +166,34 @@ Status Watcher::start(StartOptions options,
   // A zygote may be killed as any process; another one serves as well.
   if (died) status = try_start(started, &died);
   OPENREG_RETURN_IF_ERROR(std::move(status));
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   *pid = started->pid;
   *process = std::move(started);
   return {};
 }
 
 void Watcher::end_zygote() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!zygote_) return;
   shutdown(zygote_->socket.get(), SHUT_WR);
-  changed_.wait_for(lock, kZygoteEndPatience, [this] { return !zygote_; });
+  changed_.wait_for(mutex_, kZygoteEndPatience,
+                    [this]() REQUIRES(mutex_) { return !zygote_; });
 }
 
 bool Watcher::is_alive(const WatchedProcess& process) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return !process.ended;
 }
 
 void Watcher::request_end(WatchedProcess& process) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (process.is_gone || std::exchange(process.end_is_wanted, true)) return;
   const char byte = 'E';
   static_cast<void>(!write(process.life.get(), &byte, 1));
 }
 
 void Watcher::kill(WatchedProcess& process, const std::string& reason) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (process.ended) return;
   if (process.reason.empty()) process.reason = reason;
   send_kill(process.process);
@@ -199,16 +201,16 @@ void Watcher::kill(WatchedProcess& process, const std::string& reason) {
 
 bool Watcher::await_end(WatchedProcess& process,
                         std::chrono::milliseconds patience) {
-  Lock lock(mutex_);
-  return changed_.wait_for(lock, patience, [&] { return process.is_gone; });
+  const MutexLock lock(mutex_);
+  return changed_.wait_for(mutex_, patience, [&] { return process.is_gone; });
 }
 
 void Watcher::forget(WatchedProcess& process) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   process.end_is_wanted = true;
   if (!process.is_gone) send_kill(process.process);
-  changed_.wait_for(lock, kKillPatience, [&] { return process.is_gone; });
-  changed_.wait(lock, [&] { return !process.is_being_told; });
+  changed_.wait_for(mutex_, kKillPatience, [&] { return process.is_gone; });
+  changed_.wait(mutex_, [&] { return !process.is_being_told; });
   processes_.erase(process.serial);
 }
 

@@ -48,7 +48,7 @@ SCRIPT = """
         return total
 
     def measured(code, times):
-        call = eval("lambda: " + code)
+        call = eval(f"lambda: ({code})")
         for _ in range(3):  # the first of a kind finds out what it is like
             call()
         before, memory = counters(), shared()

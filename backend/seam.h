@@ -71,7 +71,7 @@ void check_convertible(const at::Tensor& dst, const at::Tensor& src);
 
 // --- Random numbers ---
 //
-// A generator of the device has a number. The device draws from an engine of
+// A generator of the device has a number. The device draws from a source of
 // that number; the host's object sets it and asks for it.
 
 void seed_device_generator(uint64_t id, uint64_t seed,

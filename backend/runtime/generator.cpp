@@ -36,14 +36,14 @@ OpenRegGeneratorImpl::OpenRegGeneratorImpl(c10::DeviceIndex device,
   key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
 }
 
-OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_engine(); }
+OpenRegGeneratorImpl::~OpenRegGeneratorImpl() { drop_source(); }
 
-void OpenRegGeneratorImpl::drop_engine() noexcept {
+void OpenRegGeneratorImpl::drop_source() noexcept {
   if (!last_.has_value()) return;
   try {
     drop_device_generator(id_, *last_);
   } catch (const std::exception&) {
-    // A device that is broken or gone has forgotten its engines.
+    // A device that is broken or gone has forgotten its sources.
   }
   last_.reset();
 }
@@ -126,7 +126,7 @@ void OpenRegGeneratorImpl::follow(const OpenRegStream& stream) {
     is_sent_ = false;
     is_seeded_ = false;
   }
-  drop_engine();
+  drop_source();
 }
 
 uint64_t OpenRegGeneratorImpl::prepare_draw(c10::DeviceIndex device) {

@@ -11,16 +11,16 @@
 namespace torch_openreg {
 
 // Note [Whose state a generator has]
-// The engine that kernels draw from lives on the device's side and has a
+// The source that kernels draw from lives on the device's side and has a
 // number. This object is its proxy. Seeding and setting the state change the
 // proxy alone, at once and without waiting; the next operator that draws sends
 // the state ahead, in the order of its stream, so draws that are queued keep
 // the state they were queued with. Reading the state waits for the draws.
 //
-// A device that is reset loses its engines: a generator goes on from the state
+// A device that is reset loses its sources: a generator goes on from the state
 // that it was given last.
 //
-// The engine is the CPU's, so a seed gives the CPU's numbers bit for bit.
+// The source is the CPU's, so a seed gives the CPU's numbers bit for bit.
 
 // Thread-safe under mutex_, as every generator (see Note [Acquire lock when
 // using random generators] in PyTorch); prepare_draw takes that lock itself.
@@ -41,7 +41,7 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
   // To be called before an operator that draws is launched on the current
   // stream of `device`: sends the state ahead if it has changed, and orders the
   // stream behind the one that drew last. A generator of no particular device
-  // takes its state along, which waits. Returns the engine's number.
+  // takes its state along, which waits. Returns the source's number.
   uint64_t prepare_draw(c10::DeviceIndex device);
 
  private:
@@ -49,14 +49,14 @@ struct TORCH_OPENREG_API OpenRegGeneratorImpl final : at::CPUGeneratorImpl {
   void send_state(const OpenRegStream& stream);
   void fetch_state() const;
   void follow(const OpenRegStream& stream);
-  void drop_engine() noexcept;
-  // Whether the engine has moved on from the proxy's state. A device that was
-  // reset has lost its engines.
+  void drop_source() noexcept;
+  // Whether the source has moved on from the proxy's state. A device that was
+  // reset has lost its sources.
   bool is_behind() const;
 
   const uint64_t id_;
   at::Generator host_;     // the state, unless draws have moved on from it
-  bool is_sent_ = false;   // the engine has had that state
+  bool is_sent_ = false;   // the source has had that state
   bool is_seeded_ = true;  // the state is that of a fresh seed
   std::optional<OpenRegStream> last_;  // the stream that drew last
   uint64_t life_ = 0;                  // of its device, at that time

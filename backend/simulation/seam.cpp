@@ -52,15 +52,16 @@ void DeviceOperator::launch(std::span<c10::IValue> arguments) const {
 
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   const CopyRecord record = encode_copy(dst, src, current_settings());
-  launch_here(
-      Kernel::kCopyTensor, record.data(), record.size() * sizeof record[0],
-      getCurrentOpenRegStream(dst.device().index()), length_of(dst.nbytes()));
+  launch_here(ExecutorKernel::kCopyTensor, record.data(),
+              record.size() * sizeof record[0],
+              getCurrentOpenRegStream(dst.device().index()),
+              length_of(dst.nbytes()));
 }
 
 void seed_device_generator(uint64_t id, uint64_t seed,
                            const OpenRegStream& stream) {
   const uint64_t message[] = {id, seed};
-  launch(Kernel::kSetGenerator, message, sizeof message, stream,
+  launch(ExecutorKernel::kSetGenerator, message, sizeof message, stream,
          Length::kCheap);
 }
 
@@ -70,20 +71,21 @@ void set_device_generator(uint64_t id, std::span<const std::byte> state,
   std::vector<std::byte> message(sizeof id + state.size());
   std::memcpy(message.data(), &id, sizeof id);
   std::memcpy(message.data() + sizeof id, state.data(), state.size());
-  launch(Kernel::kSetGenerator, message.data(), message.size(), stream,
+  launch(ExecutorKernel::kSetGenerator, message.data(), message.size(), stream,
          Length::kCheap);
 }
 
 void get_device_generator(uint64_t id, std::span<std::byte> state,
                           const OpenRegStream& stream) {
   const size_t bytes =
-      launch_and_wait(Kernel::kGetGenerator, &id, sizeof id, stream,
+      launch_and_wait(ExecutorKernel::kGetGenerator, &id, sizeof id, stream,
                       Length::kCheap, state.data(), state.size());
   TORCH_INTERNAL_ASSERT(bytes == state.size());
 }
 
 void drop_device_generator(uint64_t id, const OpenRegStream& stream) {
-  launch(Kernel::kDropGenerator, &id, sizeof id, stream, Length::kCheap);
+  launch(ExecutorKernel::kDropGenerator, &id, sizeof id, stream,
+         Length::kCheap);
 }
 
 void forget_device_kernels(c10::DeviceIndex device) { forget_executor(device); }

@@ -20,7 +20,7 @@ static_assert(sizeof(orDeviceProcessInfo) >= kFirstProcessInfo);
 void fill(orDeviceProcessInfo& info, Context& context) {
   const QueueList::Load load = context.load();
   info.isOpen = 1;
-  info.pid = context.engine().process();
+  info.pid = context.hardware().process();
   if (info.pid != 0) {
     const ProcessUsage usage = process_usage(info.pid);
     info.residentMemory = usage.resident_bytes;
@@ -73,7 +73,7 @@ orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
     prop->totalGlobalMem = context->memory().limit();
     prop->major = 1;
     prop->minor = 0;
-    prop->multiProcessorCount = context->engine().places();
+    prop->multiProcessorCount = context->hardware().places();
     prop->clockRate = processor_clock_khz();
     prop->coreCount = usable_processors();
     prop->memoryAlignment = kAlignment;
@@ -81,7 +81,7 @@ orError_t orGetDeviceProperties(orDeviceProp* prop, int device) {
     prop->concurrentKernels = 1;
     prop->asyncEngineCount = 1;
     prop->unifiedAddressing = 1;
-    prop->isolated = context->engine().has_bytes() ? 0 : 1;
+    prop->isolated = context->hardware().has_bytes() ? 0 : 1;
     prop->failuresStay = context->failures().keeps_all() ? 1 : 0;
     return {};
   });
@@ -128,7 +128,7 @@ orError_t orDeviceCanAccessPeer(int* canAccess, int device, int peerDevice) {
     Context* context = nullptr;
     OPENREG_RETURN_IF_ERROR(device_context(device, &context));
     *canAccess =
-        device != peerDevice && context->engine().can_access_peers() ? 1 : 0;
+        device != peerDevice && context->hardware().can_access_peers() ? 1 : 0;
     return {};
   });
 }
@@ -144,7 +144,7 @@ orError_t orDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
     Context* context = nullptr;
     Context* peer = nullptr;
     OPENREG_RETURN_IF_ERROR(current_context(&context));
-    if (!context->engine().can_access_peers()) {
+    if (!context->hardware().can_access_peers()) {
       return failure(orErrorNotSupported,
                      "devices of this driver can't access each other");
     }

@@ -96,7 +96,7 @@ orError_t orModuleLoad(orModule_t* module, const char* path) {
     Context* context = nullptr;
     OPENREG_RETURN_IF_ERROR(current_context(&context));
     std::shared_ptr<ModuleImage> image;
-    OPENREG_RETURN_IF_ERROR(context->engine().load_module(path, &image));
+    OPENREG_RETURN_IF_ERROR(context->hardware().load_module(path, &image));
     void* handle = nullptr;
     OPENREG_RETURN_IF_ERROR(
         add_object(Runtime::get().modules(),

@@ -18,7 +18,7 @@ Status create_stream(orStream_t* stream, unsigned int flags, int priority) {
     return failure(orErrorOutOfMemory,
                    "there are too many streams: the devices can have %zu at a "
                    "time, all together",
-                   context->engine().limits().queues);
+                   context->hardware().limits().queues);
   }
   void* handle = nullptr;
   Status status =

@@ -82,7 +82,7 @@ orError_t orTestingGateHold(orTestingGate_t gate, orStream_t stream,
     OPENREG_RETURN_IF_ERROR(found.find(stream));
     std::shared_ptr<const Kernel> kernel;
     OPENREG_RETURN_IF_ERROR(
-        found->context().engine().builtin_module()->find("gate", &kernel));
+        found->context().hardware().builtin_module()->find("gate", &kernel));
     const orTestingGateArgs args{state, occupy};
     return found->submit_async(LaunchCommand{std::move(kernel)},
                                std::as_bytes(std::span(&args, 1)));
@@ -133,7 +133,7 @@ orError_t orTestingGetCounters(orTestingCounters* counters) {
       Context* context = runtime.device(index).context_if_open();
       if (context == nullptr) continue;
       ++result.openDevices;
-      context->engine().add_counters(sum);
+      context->hardware().add_counters(sum);
       result.liveAllocations += context->memory().heap().live();
     }
     result.workerThreads = sum.worker_threads;

@@ -9,7 +9,7 @@ namespace openreg {
 
 Context::Context(const Config& config, int device, uint64_t epoch,
                  Context* previous, Surroundings& surroundings,
-                 EngineMaker make_engine)
+                 HardwareMaker make_hardware)
     : config_(config),
       device_(device),
       epoch_(epoch),
@@ -17,19 +17,20 @@ Context::Context(const Config& config, int device, uint64_t epoch,
       surroundings_(surroundings),
       memory_(device),
       failures_(config.errors),
-      engine_(make_engine(*this)) {}
+      hardware_(make_hardware(*this)) {}
 
 Context::Context(const Config& config, int device, uint64_t epoch,
                  Surroundings& surroundings)
-    : Context(config, device, epoch, nullptr, surroundings,
-              [](Context& /*context*/) { return std::unique_ptr<Engine>(); }) {}
+    : Context(
+          config, device, epoch, nullptr, surroundings,
+          [](Context& /*context*/) { return std::unique_ptr<Hardware>(); }) {}
 
 Context::~Context() = default;
 
 std::shared_ptr<Stream> Context::create_stream(unsigned int flags,
                                                int priority) {
   const int clamped = std::clamp(priority, kGreatestPriority, kLeastPriority);
-  std::shared_ptr<Queue> queue = engine_->create_queue(clamped);
+  std::shared_ptr<Queue> queue = hardware_->create_queue(clamped);
   if (queue == nullptr) return nullptr;
   auto stream = std::make_shared<Stream>(*this, queue, flags, clamped,
                                          /*is_default=*/false);
@@ -42,7 +43,7 @@ Stream& Context::default_stream() {
   if (stream != nullptr) return *stream;
   const MutexLock lock(mutex_);
   if (owned_default_stream_ == nullptr) {
-    std::shared_ptr<Queue> queue = engine_->create_queue(kLeastPriority);
+    std::shared_ptr<Queue> queue = hardware_->create_queue(kLeastPriority);
     owned_default_stream_ = std::make_shared<Stream>(
         *this, queue, orStreamDefault, kLeastPriority, /*is_default=*/true);
     queues_.add(std::move(queue), /*blocking=*/false);
@@ -80,7 +81,7 @@ Status Context::order(const Stream& stream) {
 Status Context::allocate(size_t size, void** pointer) {
   OPENREG_RETURN_IF_ERROR(memory_.allocate(size, pointer));
   const auto address = reinterpret_cast<uintptr_t>(*pointer);
-  Status status = engine_->place(address, size);
+  Status status = hardware_->add_memory(address, size);
   if (status.ok()) return status;
   *pointer = nullptr;
   memory_.heap().end_free(address);
@@ -90,13 +91,13 @@ Status Context::allocate(size_t size, void** pointer) {
 void Context::end_free(uintptr_t address) {
   // In this order: nobody else is given the address before the device has been
   // told that it is free.
-  engine_->remove(address);
+  hardware_->remove_memory(address);
   memory_.heap().end_free(address);
 }
 
 void Context::close() {
   closed_.store(true, std::memory_order_release);
-  engine_->close();
+  hardware_->close();
   queues_.close();
   {
     std::vector<Fence> visits;  // go after the lock

@@ -9,8 +9,8 @@
 
 #include "core/config.h"
 #include "core/device_memory.h"
-#include "core/engine.h"
 #include "core/failure_state.h"
+#include "core/hardware.h"
 #include "core/queue_list.h"
 #include "core/surroundings.h"
 #include "core/thread_safety.h"
@@ -32,8 +32,8 @@ class Context {
  public:
   // `previous` is the life before, or null.
   Context(const Config& config, int device, uint64_t epoch, Context* previous,
-          Surroundings& surroundings, EngineMaker make_engine);
-  // The life as its device process knows it: without an engine, so it has no
+          Surroundings& surroundings, HardwareMaker make_hardware);
+  // The life as its device process knows it: without hardware, so it has no
   // streams and allocates nothing. What it runs comes from the program.
   Context(const Config& config, int device, uint64_t epoch,
           Surroundings& surroundings);
@@ -42,10 +42,10 @@ class Context {
   // Reserves the addresses; see DeviceMemory::open.
   Status open() {
     return memory_.open(config_.memory_per_device, config_.address_share,
-                        engine_->has_bytes());
+                        hardware_->has_bytes());
   }
-  // Starts the engine, after open().
-  Status start() { return engine_->open(); }
+  // Starts the hardware, after open().
+  Status start() { return hardware_->open(); }
 
   // Allocates device memory; and frees it, after Heap::begin_free and when no
   // work uses it any more.
@@ -59,11 +59,11 @@ class Context {
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }
   FailureState& failures() { return failures_; }
-  Engine& engine() { return *engine_; }
+  Hardware& hardware() { return *hardware_; }
   Surroundings& surroundings() const { return surroundings_; }
 
   // Creates a stream. One of a closed context refuses all work. The queue stays
-  // with the context until retire() and its work are done. Null if the engine
+  // with the context until retire() and its work are done. Null if the hardware
   // has no more queues.
   std::shared_ptr<Stream> create_stream(unsigned int flags, int priority);
   Stream& default_stream();
@@ -83,7 +83,7 @@ class Context {
   // The same for the end of the program, without freeing, and not for longer
   // than `limit`. Returns whether nothing runs any more.
   bool stop(std::chrono::nanoseconds limit) {
-    engine_->close();
+    hardware_->close();
     return queues_.stop(limit);
   }
   bool is_closed() const { return closed_.load(std::memory_order_acquire); }
@@ -110,7 +110,7 @@ class Context {
   Surroundings& surroundings_;
   DeviceMemory memory_;
   FailureState failures_;
-  std::unique_ptr<Engine> engine_;  // null in a device process
+  std::unique_ptr<Hardware> hardware_;  // null in a device process
   QueueList queues_;
   std::atomic<uint64_t> peers_{0};
   std::atomic<bool> closed_{false};

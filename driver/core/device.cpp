@@ -29,11 +29,11 @@ Status Device::begin(Context** context) {
 
 Status Device::begin_locked(Context** context) {
   Context* const previous = newest();
-  const EngineMaker make_engine = config_.driver == Driver::kIsolated
-                                      ? make_isolated_engine
-                                      : make_inprocess_engine;
+  const HardwareMaker make_hardware = config_.driver == Driver::kIsolated
+                                          ? make_isolated_hardware
+                                          : make_inprocess_hardware;
   auto next = std::make_unique<Context>(config_, index_, next_epoch_, previous,
-                                        surroundings_, make_engine);
+                                        surroundings_, make_hardware);
   const size_t wanted = previous != nullptr ? previous->memory().limit() : 0;
   Status status = next->open();
   while ((!status.ok() || next->memory().limit() < wanted) &&

@@ -12,12 +12,12 @@ bool Event::has_timing() const { return (flags_ & orEventDisableTiming) == 0; }
 Status Event::record(Stream& stream) {
   Record record;
   if (has_timing()) {
-    record.stamp = context_.engine().create_stamp();
+    record.stamp = context_.hardware().create_stamp();
     if (record.stamp == nullptr) {
       return failure(orErrorOutOfMemory,
                      "there are too many recorded events with timing: a device "
                      "can have %zu at a time",
-                     context_.engine().limits().stamps);
+                     context_.hardware().limits().stamps);
     }
     OPENREG_RETURN_IF_ERROR(stream.submit_async(
         StampCommand{record.stamp}, {}, Urgency::kCheap, &record.fence));

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/engine.h"
+#include "core/hardware.h"
 #include "core/thread_safety.h"
 
 namespace openreg {

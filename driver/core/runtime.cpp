@@ -95,7 +95,7 @@ Status Runtime::builtin_module(Context& context, void** handle) {
     return {};
   }
   *handle = modules_.insert(
-      std::make_shared<Module>(context, context.engine().builtin_module(),
+      std::make_shared<Module>(context, context.hardware().builtin_module(),
                                /*is_builtin=*/true),
       context.device(), context.epoch());
   if (*handle == nullptr) {

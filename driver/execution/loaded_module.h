@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/engine.h"
+#include "core/hardware.h"
 
 namespace openreg {
 

@@ -6,7 +6,7 @@
 
 #include "core/context.h"
 #include "isolated/copy_plan.h"
-#include "isolated/engine.h"
+#include "isolated/hardware.h"
 #include "isolated/remote_queue.h"
 #include "isolated/world.h"
 
@@ -63,8 +63,8 @@ std::shared_ptr<RemoteQueue> PeerCopy::queue_on(const Context& peer) {
   const MutexLock lock(mutex_);
   const auto known = queues_.find(&peer);
   if (known != queues_.end()) return known->second;
-  IsolatedEngine& engine = IsolatedWorld::get().engine_of(peer);
-  auto queue = engine.create_visiting_queue(queue_.context());
+  IsolatedHardware& hardware = IsolatedWorld::get().hardware_of(peer);
+  auto queue = hardware.create_visiting_queue(queue_.context());
   if (queue != nullptr) queues_.emplace(&peer, queue);
   return queue;
 }

@@ -41,10 +41,10 @@ struct Start {
 enum class Kind : uint16_t {
   kNone,
   // The device itself; in the order of the ring. `queue` is not used.
-  kPlace,        // address, size: memory was allocated
-  kRemove,       // address: memory was freed
-  kCreateQueue,  // priority; `queue` is its new number
-  kRetireQueue,  // `queue` gets no more commands
+  kAddMemory,     // address, size: memory was allocated
+  kRemoveMemory,  // address: memory was freed
+  kCreateQueue,   // priority; `queue` is its new number
+  kRetireQueue,   // `queue` gets no more commands
   // Work, in the order of `queue`.
   kLaunch,  // module, kernel, capacity, reply address; payload: the arguments
   kCopy,    // dst, src, count; src 0: the payload; dst 0: the reply

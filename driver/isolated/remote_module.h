@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/hardware.h"
 #include "core/thread_safety.h"
 #include "isolated/remote_queue.h"
 

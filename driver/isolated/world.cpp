@@ -67,19 +67,20 @@ void IsolatedWorld::return_slot(uint32_t index, uint64_t last) {
   free_slots_.push_back({index, last});
 }
 
-void IsolatedWorld::add_engine(const Context& context, IsolatedEngine& engine) {
+void IsolatedWorld::add_hardware(const Context& context,
+                                 IsolatedHardware& hardware) {
   const MutexLock lock(mutex_);
-  engines_[&context] = &engine;
+  hardware_[&context] = &hardware;
 }
 
-void IsolatedWorld::remove_engine(const Context& context) {
+void IsolatedWorld::remove_hardware(const Context& context) {
   const MutexLock lock(mutex_);
-  engines_.erase(&context);
+  hardware_.erase(&context);
 }
 
-IsolatedEngine& IsolatedWorld::engine_of(const Context& context) {
+IsolatedHardware& IsolatedWorld::hardware_of(const Context& context) {
   const MutexLock lock(mutex_);
-  return *engines_.at(&context);
+  return *hardware_.at(&context);
 }
 
 std::byte* IsolatedWorld::take_staging(size_t size) {

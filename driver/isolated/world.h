@@ -19,7 +19,7 @@
 namespace openreg {
 
 class Context;
-class IsolatedEngine;
+class IsolatedHardware;
 class Staging;
 
 // Note [Fences]
@@ -55,11 +55,11 @@ class IsolatedWorld {
   // Gives a slot back, whose queue ends with the number `last`.
   void return_slot(uint32_t index, uint64_t last);
 
-  // The engine of a context, which another device needs for a copy. Engines add
-  // themselves; they live as long as their contexts.
-  void add_engine(const Context& context, IsolatedEngine& engine);
-  void remove_engine(const Context& context);
-  IsolatedEngine& engine_of(const Context& context);
+  // The hardware of a context, which another device needs for a copy. Each adds
+  // itself, and lives as long as its context.
+  void add_hardware(const Context& context, IsolatedHardware& hardware);
+  void remove_hardware(const Context& context);
+  IsolatedHardware& hardware_of(const Context& context);
 
   // Takes staging memory; waits until there is some.
   std::byte* take_staging(size_t size);
@@ -95,7 +95,7 @@ class IsolatedWorld {
   uint32_t used_slots_ GUARDED_BY(mutex_) = 0;
   std::deque<Returned> free_slots_ GUARDED_BY(mutex_);
   std::vector<Held> held_ GUARDED_BY(mutex_);
-  std::map<const Context*, IsolatedEngine*> engines_ GUARDED_BY(mutex_);
+  std::map<const Context*, IsolatedHardware*> hardware_ GUARDED_BY(mutex_);
 };
 
 // Staging memory, until it goes. Movable.

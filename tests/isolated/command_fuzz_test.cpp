@@ -29,7 +29,7 @@ void run(const Script& script) {
     const uint64_t failures = device.failures();
     device.send(command);
     const bool is_device_command =
-        command.header.kind >= wire::Kind::kPlace &&
+        command.header.kind >= wire::Kind::kAddMemory &&
         command.header.kind <= wire::Kind::kRetireQueue;
     const bool was_taken = device.taken(command.header.queue) != taken;
     EXPECT_TRUE(was_taken || is_device_command || device.failures() > failures)

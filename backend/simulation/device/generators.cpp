@@ -14,15 +14,15 @@ namespace torch_openreg::device {
 namespace {
 
 // Each takes five kilobytes.
-constexpr size_t kMaxEngines = 65536;
+constexpr size_t kMaxSources = 65536;
 
-struct Engines {
+struct Sources {
   std::mutex mutex;
   std::unordered_map<uint64_t, at::Generator> by_id;  // guarded by mutex
 };
 
-Engines& engines() {
-  static auto& instance = *new Engines;
+Sources& sources() {
+  static auto& instance = *new Sources;
   return instance;
 }
 
@@ -37,14 +37,14 @@ uint64_t number_at(orKernelContext* ctx, size_t offset) {
 }
 
 at::Generator find_or_make(uint64_t id) {
-  Engines& all = engines();
+  Sources& all = sources();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_id.find(id);
   if (found != all.by_id.end()) return found->second;
-  if (all.by_id.size() == kMaxEngines) {
+  if (all.by_id.size() == kMaxSources) {
     throw std::invalid_argument(
         "the device has too many generators: it can have " +
-        std::to_string(kMaxEngines) + " at a time");
+        std::to_string(kMaxSources) + " at a time");
   }
   return all.by_id.emplace(id, at::detail::createCPUGenerator()).first->second;
 }
@@ -52,7 +52,7 @@ at::Generator find_or_make(uint64_t id) {
 }  // namespace
 
 at::Generator find_generator(uint64_t id) {
-  Engines& all = engines();
+  Sources& all = sources();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_id.find(id);
   if (found != all.by_id.end()) return found->second;
@@ -60,10 +60,10 @@ at::Generator find_generator(uint64_t id) {
 }
 
 orError_t set_generator(orKernelContext* ctx) {
-  at::Generator engine = find_or_make(number_at(ctx, 0));
-  const std::lock_guard lock(engine.mutex());
+  at::Generator source = find_or_make(number_at(ctx, 0));
+  const std::lock_guard lock(source.mutex());
   if (ctx->size == 2 * sizeof(uint64_t)) {
-    engine.set_current_seed(number_at(ctx, sizeof(uint64_t)));
+    source.set_current_seed(number_at(ctx, sizeof(uint64_t)));
     return orSuccess;
   }
   const size_t bytes = ctx->size - sizeof(uint64_t);
@@ -71,19 +71,19 @@ orError_t set_generator(orKernelContext* ctx) {
       at::empty({static_cast<int64_t>(bytes)}, at::dtype(at::kByte));
   std::memcpy(state.mutable_data_ptr(),
               static_cast<const char*>(ctx->args) + sizeof(uint64_t), bytes);
-  engine.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
+  source.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
   return orSuccess;
 }
 
 orError_t get_generator(orKernelContext* ctx) {
-  at::Generator engine = find_generator(number_at(ctx, 0));
-  const std::lock_guard lock(engine.mutex());
-  const at::Tensor state(engine.unsafeGetGeneratorImpl()->get_state());
+  at::Generator source = find_generator(number_at(ctx, 0));
+  const std::lock_guard lock(source.mutex());
+  const at::Tensor state(source.unsafeGetGeneratorImpl()->get_state());
   return orKernelReply(ctx, state.const_data_ptr(), state.nbytes());
 }
 
 orError_t drop_generator(orKernelContext* ctx) {
-  Engines& all = engines();
+  Sources& all = sources();
   const std::lock_guard lock(all.mutex);
   all.by_id.erase(number_at(ctx, 0));
   return orSuccess;

@@ -1,4 +1,4 @@
-// The engines that random kernels draw from, on the device's side.
+// The sources that random kernels draw from, on the device's side.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -9,7 +9,7 @@
 
 namespace torch_openreg::device {
 
-// The engine with this number, which set_generator has made; throws
+// The source with this number, which set_generator has made; throws
 // std::invalid_argument if there is none. Thread-safe. Its use is ordered by
 // the streams of the device.
 at::Generator find_generator(uint64_t id);

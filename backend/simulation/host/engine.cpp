@@ -96,7 +96,7 @@ void launch_record(const OperatorInfo& info, Encoder& encoder,
   record::Words words;
   encoder.writer().finish(info.name, info.id, settings, flags,
                           static_cast<uint32_t>(info.written.size()), &words);
-  launch_here(Kernel::kRunOperator, words.data(),
+  launch_here(ExecutorKernel::kRunOperator, words.data(),
               words.size() * sizeof(record::Word),
               getCurrentOpenRegStream(encoder.device()), encoder.length());
   launches.fetch_add(1, std::memory_order_relaxed);

@@ -23,10 +23,10 @@ namespace torch_openreg {
 
 namespace {
 
-constexpr std::array<const char*, static_cast<size_t>(Kernel::kCount)> kNames =
-    {"copy_tensor",   "run_operator",   "fetch_outputs",
-     "drop_outputs",  "report_failure", "fetch_reply",
-     "set_generator", "get_generator",  "drop_generator"};
+constexpr std::array<const char*, static_cast<size_t>(ExecutorKernel::kCount)>
+    kNames = {"copy_tensor",   "run_operator",   "fetch_outputs",
+              "drop_outputs",  "report_failure", "fetch_reply",
+              "set_generator", "get_generator",  "drop_generator"};
 
 // Beside this library, wherever that is.
 std::string module_path() {
@@ -57,7 +57,7 @@ class OwnStream {
 class LoadedExecutor {
  public:
   // The device must be current.
-  orFunction_t function(Kernel kernel) {
+  orFunction_t function(ExecutorKernel kernel) {
     std::atomic<orFunction_t>& slot = functions_[static_cast<size_t>(kernel)];
     const orFunction_t found = slot.load(std::memory_order_acquire);
     if (C10_LIKELY(found != nullptr)) return found;
@@ -173,13 +173,13 @@ orLaunchConfig_t config_of(const OpenRegStream& stream, Length length) {
 
 }  // namespace
 
-void launch(Kernel kernel, const void* args, size_t size,
+void launch(ExecutorKernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, Length length) {
   const DeviceScope scope(stream.device_index());
   launch_here(kernel, args, size, stream, length);
 }
 
-void launch_here(Kernel kernel, const void* args, size_t size,
+void launch_here(ExecutorKernel kernel, const void* args, size_t size,
                  const OpenRegStream& stream, Length length) {
   const orLaunchConfig_t config = config_of(stream, length);
   check_launch(orLaunchKernelEx(
@@ -194,7 +194,7 @@ bool has_operator(c10::DeviceIndex device, uint64_t id) {
   return executor_of(device).has_operator(id);
 }
 
-size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
+size_t launch_and_wait(ExecutorKernel kernel, const void* args, size_t size,
                        const OpenRegStream& stream, Length length, void* reply,
                        size_t reply_capacity) {
   const DeviceScope scope(stream.device_index());

@@ -10,7 +10,7 @@
 
 namespace torch_openreg {
 
-enum class Kernel {
+enum class ExecutorKernel {
   kCopyTensor,
   kRunOperator,
   kFetchOutputs,
@@ -40,11 +40,11 @@ inline Length length_of(size_t bytes, bool is_heavy = false) {
 // executor on the stream's device first, once. A failure of the kernel that is
 // known at once keeps the type of its exception; where it breaks the device, it
 // is c10::AcceleratorError. Thread-safe.
-void launch(Kernel kernel, const void* args, size_t size,
+void launch(ExecutorKernel kernel, const void* args, size_t size,
             const OpenRegStream& stream, Length length);
 
 // The same where the stream's device is current.
-void launch_here(Kernel kernel, const void* args, size_t size,
+void launch_here(ExecutorKernel kernel, const void* args, size_t size,
                  const OpenRegStream& stream, Length length);
 
 // Whether the executor of `device`, which must be current, can run the operator
@@ -57,7 +57,7 @@ void forget_executor(c10::DeviceIndex device);
 
 // Runs a kernel in the stream's order and waits for it. Returns how many bytes
 // of `reply` it has filled. Throws what the kernel has thrown.
-size_t launch_and_wait(Kernel kernel, const void* args, size_t size,
+size_t launch_and_wait(ExecutorKernel kernel, const void* args, size_t size,
                        const OpenRegStream& stream, Length length, void* reply,
                        size_t reply_capacity);
 

@@ -118,9 +118,9 @@ class ReplyReader {
   // what the operator has thrown.
   std::exception_ptr report_failure() const {
     try {
-      launch_and_wait(Kernel::kReportFailure, failure_.data(), failure_.size(),
-                      getCurrentOpenRegStream(device_), Length::kCheap, nullptr,
-                      0);
+      launch_and_wait(ExecutorKernel::kReportFailure, failure_.data(),
+                      failure_.size(), getCurrentOpenRegStream(device_),
+                      Length::kCheap, nullptr, 0);
     } catch (...) {
       return std::current_exception();
     }
@@ -243,7 +243,7 @@ void fetch(const OperatorInfo& info, const ReplyReader& reply,
            uint64_t settings, c10::DeviceIndex device) {
   record::Words words;
   reply.writer().finish(info.name, info.id, settings, 0, 1, &words);
-  launch(Kernel::kFetchOutputs, words.data(),
+  launch(ExecutorKernel::kFetchOutputs, words.data(),
          words.size() * sizeof(record::Word), getCurrentOpenRegStream(device),
          Length::kCheap);
 }
@@ -251,7 +251,7 @@ void fetch(const OperatorInfo& info, const ReplyReader& reply,
 // Drops results that can't be fetched because there is no memory for them.
 void drop(uint64_t token, c10::DeviceIndex device) {
   if (token == 0) return;
-  launch(Kernel::kDropOutputs, &token, sizeof token,
+  launch(ExecutorKernel::kDropOutputs, &token, sizeof token,
          getCurrentOpenRegStream(device), Length::kCheap);
 }
 
@@ -279,9 +279,10 @@ class ReceivedReply {
   // Runs the record and waits.
   ReceivedReply(const record::Words& words, const OpenRegStream& stream,
                 Length length) {
-    const size_t bytes = launch_and_wait(
-        Kernel::kRunOperator, words.data(), words.size() * sizeof(record::Word),
-        stream, length, short_.data(), sizeof short_);
+    const size_t bytes =
+        launch_and_wait(ExecutorKernel::kRunOperator, words.data(),
+                        words.size() * sizeof(record::Word), stream, length,
+                        short_.data(), sizeof short_);
     words_ = std::span(short_).first(bytes / sizeof(record::Word));
     fetch_if_long(stream);
   }
@@ -299,7 +300,7 @@ class ReceivedReply {
                           bytes.tag == Tag::kInt);
     const uint64_t token = reader.header().settings;
     long_.resize(static_cast<size_t>(bytes.integer) / sizeof(record::Word));
-    launch_and_wait(Kernel::kFetchReply, &token, sizeof token, stream,
+    launch_and_wait(ExecutorKernel::kFetchReply, &token, sizeof token, stream,
                     Length::kCheap, long_.data(),
                     long_.size() * sizeof(record::Word));
     words_ = long_;

@@ -16,7 +16,7 @@ namespace openreg {
 namespace {
 
 bool is_about_device(wire::Kind kind) {
-  return kind >= wire::Kind::kPlace && kind <= wire::Kind::kRetireQueue;
+  return kind >= wire::Kind::kAddMemory && kind <= wire::Kind::kRetireQueue;
 }
 
 // Whether a command is so short that the dispatcher may run it by itself. That
@@ -88,14 +88,14 @@ Status Dispatcher::handle_device(const wire::Header& header) {
   Heap& heap = parts_.context.memory().heap();
   const uint64_t address = header.arguments[0];
   switch (header.kind) {
-    case wire::Kind::kPlace:
+    case wire::Kind::kAddMemory:
       if (heap.place(address, header.arguments[1])) return {};
       return failure(orErrorInvalidValue,
                      "%llu bytes at 0x%llx are not free, or above its limit of "
                      "%zu bytes",
                      static_cast<unsigned long long>(header.arguments[1]),
                      static_cast<unsigned long long>(address), heap.limit());
-    case wire::Kind::kRemove:
+    case wire::Kind::kRemoveMemory:
       if (!heap.begin_free(address)) {
         return failure(orErrorInvalidValue,
                        "0x%llx is not the start of an allocation",

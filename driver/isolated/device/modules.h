@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/hardware.h"
 #include "core/thread_safety.h"
 
 namespace openreg {

@@ -60,8 +60,8 @@ SentCommand staged(SentCommand command, uint64_t address, uint64_t size) {
 
 std::vector<Script> sample_scripts() {
   const uint64_t memory = At::kMemory;
-  const Script open = {make(Kind::kPlace, 0, {memory, 4096}),
-                       make(Kind::kPlace, 0, {memory + 8192, 100}),
+  const Script open = {make(Kind::kAddMemory, 0, {memory, 4096}),
+                       make(Kind::kAddMemory, 0, {memory + 8192, 100}),
                        make(Kind::kCreateQueue, kQueue, {0})};
   const auto with = [&open](Script more) {
     Script script = open;
@@ -69,8 +69,8 @@ std::vector<Script> sample_scripts() {
     return script;
   };
   return {
-      with(
-          {make(Kind::kRemove, 0, {memory}), make(Kind::kRetireQueue, kQueue)}),
+      with({make(Kind::kRemoveMemory, 0, {memory}),
+            make(Kind::kRetireQueue, kQueue)}),
       with({cheap(make(Kind::kCopy, kQueue, {memory, 0, 5}, "bytes")),
             make(Kind::kCopy, kQueue, {memory + 8, memory, 64}),
             make(Kind::kCopy, kQueue, {At::kPinned, memory, 64}),

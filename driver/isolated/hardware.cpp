@@ -1,4 +1,4 @@
-#include "isolated/engine.h"
+#include "isolated/hardware.h"
 
 #include <utility>
 
@@ -34,17 +34,17 @@ wire::Start make_start(Context& context, const HostMemory& host,
 
 }  // namespace
 
-IsolatedEngine::IsolatedEngine(Context& context) : context_(context) {
-  IsolatedWorld::get().add_engine(context, *this);
+IsolatedHardware::IsolatedHardware(Context& context) : context_(context) {
+  IsolatedWorld::get().add_hardware(context, *this);
 }
 
-IsolatedEngine::~IsolatedEngine() {
-  IsolatedWorld::get().remove_engine(context_);
+IsolatedHardware::~IsolatedHardware() {
+  IsolatedWorld::get().remove_hardware(context_);
 }
 
-int IsolatedEngine::places() const { return usable_processors(); }
+int IsolatedHardware::places() const { return usable_processors(); }
 
-Status IsolatedEngine::open() {
+Status IsolatedHardware::open() {
   HostMemory& host = Runtime::get().host_memory();
   OPENREG_RETURN_IF_ERROR(host.open());
   OPENREG_RETURN_IF_ERROR(IsolatedWorld::get().open());
@@ -69,7 +69,7 @@ Status IsolatedEngine::open() {
   return {};
 }
 
-void IsolatedEngine::start_process() {
+void IsolatedHardware::start_process() {
   const HostMemory& host = Runtime::get().host_memory();
   const auto life = channel();
   if (life == nullptr) return;  // closed meanwhile
@@ -95,7 +95,7 @@ void IsolatedEngine::start_process() {
   if (!status.ok()) lose(status);
 }
 
-void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
+void IsolatedHardware::on_death(pid_t pid, const std::string& reason) {
   const auto from = channel();
   const std::string last =
       from != nullptr ? from->control().activity.get() : std::string();
@@ -105,7 +105,7 @@ void IsolatedEngine::on_death(pid_t pid, const std::string& reason) {
       last.empty() ? "" : "; the last that it began was ", last.c_str()));
 }
 
-void IsolatedEngine::lose(const Status& why) {
+void IsolatedHardware::lose(const Status& why) {
   std::shared_ptr<Channel> channel;
   {
     const MutexLock lock(mutex_);
@@ -127,7 +127,7 @@ void IsolatedEngine::lose(const Status& why) {
   }
 }
 
-void IsolatedEngine::close() {
+void IsolatedHardware::close() {
   {
     const MutexLock lock(process_mutex_);
     process_.reset();
@@ -143,14 +143,14 @@ void IsolatedEngine::close() {
   queues_.clear();
 }
 
-std::shared_ptr<Channel> IsolatedEngine::channel() {
+std::shared_ptr<Channel> IsolatedHardware::channel() {
   const MutexLock lock(mutex_);
   return channel_;
 }
 
-Status IsolatedEngine::place(uintptr_t address, size_t size) {
+Status IsolatedHardware::add_memory(uintptr_t address, size_t size) {
   wire::Header header{};
-  header.kind = wire::Kind::kPlace;
+  header.kind = wire::Kind::kAddMemory;
   header.reply = wire::kNoReply;
   header.arguments = {address, size};
   const auto to = channel();
@@ -159,26 +159,26 @@ Status IsolatedEngine::place(uintptr_t address, size_t size) {
   return context_.is_closed() ? being_reset(context_.device()) : lost_;
 }
 
-void IsolatedEngine::remove(uintptr_t address) {
+void IsolatedHardware::remove_memory(uintptr_t address) {
   wire::Header header{};
-  header.kind = wire::Kind::kRemove;
+  header.kind = wire::Kind::kRemoveMemory;
   header.reply = wire::kNoReply;
   header.arguments = {address};
   // A device that is gone has no memory.
   if (const auto to = channel()) to->push_lazily(header);
 }
 
-std::shared_ptr<Timestamp> IsolatedEngine::create_stamp() {
+std::shared_ptr<Timestamp> IsolatedHardware::create_stamp() {
   const auto to = channel();
   return to != nullptr ? to->create_stamp() : std::make_shared<Timestamp>();
 }
 
-pid_t IsolatedEngine::process() {
+pid_t IsolatedHardware::process() {
   const MutexLock lock(process_mutex_);
   return process_ != nullptr && process_->is_alive() ? process_->pid() : 0;
 }
 
-void IsolatedEngine::add_counters(DeviceCounters& sum) {
+void IsolatedHardware::add_counters(DeviceCounters& sum) {
   const auto from = channel();
   if (from == nullptr) return;
   if (process() == 0) return;
@@ -189,7 +189,7 @@ void IsolatedEngine::add_counters(DeviceCounters& sum) {
   sum.add(from->control().counters);
 }
 
-std::shared_ptr<RemoteQueue> IsolatedEngine::make_queue(
+std::shared_ptr<RemoteQueue> IsolatedHardware::make_queue(
     std::shared_ptr<Channel> to, Context* visitor) {
   uint32_t index = 0;
   if (!IsolatedWorld::get().take_slot(&index)) return nullptr;
@@ -201,8 +201,8 @@ std::shared_ptr<RemoteQueue> IsolatedEngine::make_queue(
   return queue;
 }
 
-std::shared_ptr<RemoteQueue> IsolatedEngine::create_queue(int priority,
-                                                          Context* visitor) {
+std::shared_ptr<RemoteQueue> IsolatedHardware::create_queue(int priority,
+                                                            Context* visitor) {
   const auto to = channel();
   auto queue = make_queue(to, visitor);
   if (queue == nullptr) return nullptr;
@@ -218,8 +218,8 @@ std::shared_ptr<RemoteQueue> IsolatedEngine::create_queue(int priority,
   return queue;
 }
 
-Status IsolatedEngine::load_module(const char* path,
-                                   std::shared_ptr<ModuleImage>* image) {
+Status IsolatedHardware::load_module(const char* path,
+                                     std::shared_ptr<ModuleImage>* image) {
   const auto to = channel();
   if (to != nullptr && !to->is_started()) {
     // Then this device, and all later ones, start with the libraries loaded. If
@@ -233,8 +233,8 @@ Status IsolatedEngine::load_module(const char* path,
   return {};
 }
 
-std::unique_ptr<Engine> make_isolated_engine(Context& context) {
-  return std::make_unique<IsolatedEngine>(context);
+std::unique_ptr<Hardware> make_isolated_hardware(Context& context) {
+  return std::make_unique<IsolatedHardware>(context);
 }
 
 }  // namespace openreg

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/hardware.h"
 #include "core/thread_safety.h"
 #include "isolated/channel.h"
 #include "isolated/process/device_process.h"
@@ -18,23 +18,23 @@
 namespace openreg {
 
 // Thread-safe.
-class IsolatedEngine final : public Engine {
+class IsolatedHardware final : public Hardware {
  public:
-  explicit IsolatedEngine(Context& context);
-  ~IsolatedEngine() override;
-  IsolatedEngine(const IsolatedEngine&) = delete;
-  IsolatedEngine& operator=(const IsolatedEngine&) = delete;
+  explicit IsolatedHardware(Context& context);
+  ~IsolatedHardware() override;
+  IsolatedHardware(const IsolatedHardware&) = delete;
+  IsolatedHardware& operator=(const IsolatedHardware&) = delete;
 
   Status open() override;
   void close() override;
 
   bool has_bytes() const override { return false; }
-  Status place(uintptr_t address, size_t size) override;
-  void remove(uintptr_t address) override;
+  Status add_memory(uintptr_t address, size_t size) override;
+  void remove_memory(uintptr_t address) override;
   std::shared_ptr<Timestamp> create_stamp() override;
   pid_t process() override;
   void add_counters(DeviceCounters& sum) override;
-  EngineLimits limits() const override {
+  HardwareLimits limits() const override {
     return {.queues = wire::kFenceSlots, .stamps = wire::kStamps};
   }
 

@@ -1,5 +1,5 @@
 // The in-process driver: the device is threads of this process.
-#include "core/engine.h"
+#include "core/hardware.h"
 
 #include <memory>
 
@@ -13,9 +13,9 @@ namespace openreg {
 
 namespace {
 
-class InprocessEngine final : public Engine {
+class InprocessHardware final : public Hardware {
  public:
-  explicit InprocessEngine(Context& context)
+  explicit InprocessHardware(Context& context)
       : context_(context), places_(usable_processors()) {}
 
   std::shared_ptr<Queue> create_queue(int priority) override {
@@ -43,8 +43,8 @@ class InprocessEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_inprocess_engine(Context& context) {
-  return std::make_unique<InprocessEngine>(context);
+std::unique_ptr<Hardware> make_inprocess_hardware(Context& context) {
+  return std::make_unique<InprocessHardware>(context);
 }
 
 }  // namespace openreg

@@ -1,5 +1,6 @@
 // The seam between what every driver shares and what makes one: how queues run
-// and how kernels are loaded. One engine serves one life of a device.
+// and how kernels are loaded. One object of it serves one life of
+// a device.
 #pragma once
 
 #include <sys/types.h>
@@ -29,15 +30,15 @@ class ModuleImage {
 };
 
 // How many of each can exist at a time.
-struct EngineLimits {
+struct HardwareLimits {
   size_t queues = SIZE_MAX;  // of all devices together
   size_t stamps = SIZE_MAX;
 };
 
 // Thread-safe.
-class Engine {
+class Hardware {
  public:
-  virtual ~Engine() = default;
+  virtual ~Hardware() = default;
 
   // Starts what runs the commands.
   //   orErrorNotInitialized  the system does not give what that needs
@@ -51,10 +52,12 @@ class Engine {
   virtual bool has_bytes() const { return true; }
 
   // Device memory was allocated; is being freed, and no work uses it.
-  virtual Status place(uintptr_t /*address*/, size_t /*size*/) { return {}; }
-  virtual void remove(uintptr_t /*address*/) {}
+  virtual Status add_memory(uintptr_t /*address*/, size_t /*size*/) {
+    return {};
+  }
+  virtual void remove_memory(uintptr_t /*address*/) {}
 
-  // A stamp that the commands of this engine can write; null if there are
+  // A stamp that the commands of this hardware can write; null if there are
   // limits().stamps of them.
   virtual std::shared_ptr<Timestamp> create_stamp() {
     return std::make_shared<Timestamp>();
@@ -63,13 +66,13 @@ class Engine {
   // The process that runs the commands; 0 if it has ended.
   virtual pid_t process() { return getpid(); }
 
-  // Adds what this engine's device counts in a process of its own.
+  // Adds what this hardware's device counts in a process of its own.
   virtual void add_counters(DeviceCounters& /*sum*/) {}
 
   // Returns null if there are limits().queues of them.
   virtual std::shared_ptr<Queue> create_queue(int priority) = 0;
 
-  virtual EngineLimits limits() const { return {}; }
+  virtual HardwareLimits limits() const { return {}; }
 
   //   orErrorInvalidValue  the file is missing or is not a kernel module
   virtual Status load_module(const char* path,
@@ -82,11 +85,11 @@ class Engine {
   virtual bool can_access_peers() const = 0;
 };
 
-// The engine of the in-process driver. `context` outlives it.
-std::unique_ptr<Engine> make_inprocess_engine(Context& context);
-// The engine of the isolated driver, whose device is another process.
-std::unique_ptr<Engine> make_isolated_engine(Context& context);
+// The hardware of the in-process driver. `context` outlives it.
+std::unique_ptr<Hardware> make_inprocess_hardware(Context& context);
+// The hardware of the isolated driver, whose device is another process.
+std::unique_ptr<Hardware> make_isolated_hardware(Context& context);
 
-using EngineMaker = std::unique_ptr<Engine> (*)(Context& context);
+using HardwareMaker = std::unique_ptr<Hardware> (*)(Context& context);
 
 }  // namespace openreg

@@ -87,11 +87,11 @@ void for_each_of_process(List<Rows...> /*table*/, Visit visit) {
 inline constexpr uint64_t kOfProcess = ~detail::thread_bits(Table{});
 
 // The process's settings that are read then, from PyTorch.
-template <Reading kReading>
+template <Reading When>
 uint64_t read(const at::Context& context) {
   uint64_t word = 0;
   detail::for_each_of_process(Table{}, [&]<typename Setting>(List<Setting>) {
-    if constexpr (Setting::kRow.reading == kReading) {
+    if constexpr (Setting::kRow.reading == When) {
       word |= put<Setting>(Setting::read(context));
     }
   });

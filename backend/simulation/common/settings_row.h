@@ -32,29 +32,29 @@ struct Row {
 };
 
 // A flag of PyTorch's context.
-template <auto kGet, auto kSet>
+template <auto Get, auto Set>
 struct ContextFlag {
   static uint64_t read(const at::Context& context) {
-    return (context.*kGet)() ? 1 : 0;
+    return (context.*Get)() ? 1 : 0;
   }
   static bool is_good(uint64_t /*value*/) { return true; }
   static void apply(at::Context& context, uint64_t value) {
-    (context.*kSet)(value != 0);
+    (context.*Set)(value != 0);
   }
 };
 
 // How exact products of floats are in a family of operators of oneDNN.
-template <at::Float32Op kFamily>
+template <at::Float32Op Family>
 struct Precision {
   static uint64_t read(const at::Context& context) {
     return static_cast<uint64_t>(
-        context.float32Precision(at::Float32Backend::MKLDNN, kFamily));
+        context.float32Precision(at::Float32Backend::MKLDNN, Family));
   }
   static bool is_good(uint64_t value) {
     return value <= static_cast<uint64_t>(at::Float32Precision::DEFAULT);
   }
   static void apply(at::Context& context, uint64_t value) {
-    context.setFloat32Precision(at::Float32Backend::MKLDNN, kFamily,
+    context.setFloat32Precision(at::Float32Backend::MKLDNN, Family,
                                 static_cast<at::Float32Precision>(value));
   }
 };

@@ -1,6 +1,5 @@
-// The seam between what every driver shares and what makes one: how queues run
-// and how kernels are loaded. One object of it serves one life of
-// a device.
+// What core asks of a driver: how queues run and how kernels are loaded. One
+// object serves one life of a device.
 #pragma once
 
 #include <sys/types.h>

@@ -173,7 +173,7 @@ Status Dispatcher::handle_queued(const wire::Header& header,
   Status status;
   Submission submission;
   if (header.reply != wire::kNoReply) {
-    submission.completion = parts_.answers.open(header.reply, SIZE_MAX);
+    submission.completion = parts_.reply_slots.open(header.reply, SIZE_MAX);
     if (submission.completion == nullptr) {
       status =
           failure(orErrorInvalidValue, "reply %u can't be given", header.reply);

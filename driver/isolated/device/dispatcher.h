@@ -11,9 +11,9 @@
 #include "core/context.h"
 #include "core/queue_list.h"
 #include "execution/execution_places.h"
-#include "isolated/device/answers.h"
 #include "isolated/device/host_view.h"
 #include "isolated/device/modules.h"
+#include "isolated/device/reply_slots.h"
 #include "isolated/device/reports.h"
 #include "isolated/protocol.h"
 
@@ -25,7 +25,7 @@ struct DeviceParts {
   const HostView& host;
   wire::FenceSlot* fences;
   Timestamp* stamps;
-  Answers& answers;
+  ReplySlots& reply_slots;
 };
 
 // Note [Distrust]

@@ -54,7 +54,7 @@ class Server {
   HostView host_;
   Context context_;
   std::unique_ptr<Reports> reports_;
-  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<ReplySlots> reply_slots_;
   std::unique_ptr<RingReader> reader_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::atomic<bool> ending_{false};
@@ -88,13 +88,13 @@ bool Server::open(const StartUp& start_up) {
   context_.failures().set_sink([this](const Status& status) {
     reports_->publish(status, context_.failures().is_sticky(status.code()));
   });
-  answers_ = std::make_unique<Answers>(
+  reply_slots_ = std::make_unique<ReplySlots>(
       reinterpret_cast<wire::Reply*>(life_.data() + wire::kRepliesOffset));
   reader_ = std::make_unique<RingReader>(std::move(ring), control);
   const DeviceParts parts{
       context_, host_, reinterpret_cast<wire::FenceSlot*>(fences_.data()),
       reinterpret_cast<Timestamp*>(life_.data() + wire::kStampsOffset),
-      *answers_};
+      *reply_slots_};
   dispatcher_ = std::make_unique<Dispatcher>(parts, start_.control_queue);
   control.version.store(wire::kProtocolVersion, std::memory_order_release);
   return true;

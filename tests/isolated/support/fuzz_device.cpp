@@ -17,12 +17,12 @@ FuzzDevice::FuzzDevice()
   context_->failures().set_sink([this](const Status& status) {
     reports_->publish(status, context_->failures().is_sticky(status.code()));
   });
-  answers_ = std::make_unique<Answers>(
+  reply_slots_ = std::make_unique<ReplySlots>(
       reinterpret_cast<wire::Reply*>(life_.data() + wire::kRepliesOffset));
   const DeviceParts parts{
       *context_, host_, reinterpret_cast<wire::FenceSlot*>(fences_.data()),
       reinterpret_cast<Timestamp*>(life_.data() + wire::kStampsOffset),
-      *answers_};
+      *reply_slots_};
   dispatcher_ = std::make_unique<Dispatcher>(parts, kControlQueue);
 }
 

@@ -87,7 +87,7 @@ class FuzzDevice {
   HostView host_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<Reports> reports_;
-  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<ReplySlots> reply_slots_;
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 

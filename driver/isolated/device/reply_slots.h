@@ -11,12 +11,12 @@
 namespace openreg {
 
 // One completion for each reply slot. Thread-safe.
-class Answers {
+class ReplySlots {
  public:
-  explicit Answers(wire::Reply* replies);
+  explicit ReplySlots(wire::Reply* replies);
 
-  // Prepares the answer of slot `index`, with room for `capacity` bytes in the
-  // slot. Null if there is no such slot, or it is not answered yet.
+  // Prepares the reply of slot `index`, with room for `capacity` bytes in the
+  // slot. Null if there is no such slot, or it is in use.
   Completion* open(uint32_t index, size_t capacity);
   // Gives the one that open() returned back, unused.
   static void cancel(Completion& completion);
@@ -27,15 +27,15 @@ class Answers {
   }
 
  private:
-  struct Answer : Completion {
-    wire::Reply* slot = nullptr;
+  struct Slot : Completion {
+    wire::Reply* shared = nullptr;
     std::atomic<bool> is_open{false};
   };
 
   static void publish(Completion& completion);
 
   wire::Reply* const replies_;
-  std::array<Answer, wire::kReplies> answers_;
+  std::array<Slot, wire::kReplies> slots_;
 };
 
 }  // namespace openreg

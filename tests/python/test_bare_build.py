@@ -121,8 +121,8 @@ def test_the_simulation_is_not_in_it(wheel):
     assert not any("executor" in name for name in names)
 
 
-def tree_without(tmp_path: Path, *folders: str) -> Path:
-    """Return a copy of this checkout in which somebody has deleted ``folders``."""
+def copied_tree(tmp_path: Path) -> Path:
+    """Return a copy of this checkout's files, committed in a repository of its own."""
     tree = tmp_path / "tree"
     listed = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, listed):
@@ -131,22 +131,51 @@ def tree_without(tmp_path: Path, *folders: str) -> Path:
         copy = tree / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy)
-    for folder in folders:
-        shutil.rmtree(tree / folder)
     run("git", "init", "--quiet", tree)  # the tools ask it for the files
+    run("git", "add", "--all", "--force", cwd=tree)
+    author = ("-c", "user.name=vendor", "-c", "user.email=vendor@localhost")
+    run("git", *author, "commit", "--quiet", "--message=all", cwd=tree)
     return tree
 
 
-def test_the_folder_can_be_deleted(tmp_path):
-    """Then the build is one without the simulation by itself, tests included."""
-    tree = tree_without(tmp_path, *SIMULATION)
+def tree_without(tmp_path: Path, *folders: str) -> Path:
+    """Return a copy of this checkout in which somebody has deleted ``folders``."""
+    tree = copied_tree(tmp_path)
+    for folder in folders:
+        shutil.rmtree(tree / folder)
+    return tree
+
+
+def steps_of_the_page() -> list[str]:
+    """Return the commands of docs/vendors.md that delete and rename."""
+    page = (ROOT / "docs" / "vendors.md").read_text()
+    section = page.partition("\n## From OpenReg to your chip\n")[2].partition("\n## ")[
+        0
+    ]
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", section, re.M | re.S)
+    return [textwrap.dedent(block) for block in blocks]
+
+
+def test_the_steps_to_a_chip_of_ones_own_leave_a_tree_that_builds(tmp_path):
+    """Without the simulation, with another name, tests included."""
+    tree = copied_tree(tmp_path)
+    steps = steps_of_the_page()
+    assert len(steps) == 2
+    for step in steps:
+        run("bash", "-e", "-o", "pipefail", "-c", step, cwd=tree)
+    names = run("git", "ls-files", cwd=tree)
+    assert not re.search("openreg|simulation/", names, re.I)
+    assert (tree / "torch_nova" / "nova" / "__init__.py").is_file()
+    # The packages' licence goes on naming whose work this was.
+    assert run("git", "grep", "-il", "openreg", cwd=tree) == "LICENSE\n"
     options = ("-G", "Ninja", "-D", f"Python_EXECUTABLE={sys.executable}")
     cmake = ("cmake", "-S", tree, "-B", tmp_path / "build", *options)
     assert "Generating done" in run(*cmake)
     rules = (tmp_path / "build" / "build.ninja").read_text()
     assert "backend/bare/seam.cpp" in rules
-    assert "openreg_backend_tests" in rules
+    assert "nova_backend_tests" in rules
     assert "backend/simulation" not in rules
+    assert run("tools/check_includes.py", cwd=tree) == ""
 
 
 @pytest.mark.parametrize("folders", [SIMULATION, (*SIMULATION, "driver")])

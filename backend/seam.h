@@ -1,7 +1,7 @@
 // The seam: all that the parts which a vendor keeps ask of whatever runs
-// operators on the device. simulation/ answers with
-// the CPU's kernels; bare/ answers for a device that has no kernels yet, and is
-// where a vendor's own launches begin.
+// operators on the device. simulation/ answers with the CPU's kernels; bare/
+// answers for a device that has no kernels yet, and is where a vendor's own
+// launches begin.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,7 @@
 # openreg_optimize_at_link(<target>...): a release build of these sees all their
 # files at once. For what is called millions of times a second through many small
-# functions. Not for libraries with static registrations, whose order it changes.
+# functions. It changes the order of static initialisers: a library that is optimised
+# so may have none that depends on another one's.
 include(CheckIPOSupported)
 check_ipo_supported(RESULT OPENREG_CAN_OPTIMIZE_AT_LINK LANGUAGES CXX)
 

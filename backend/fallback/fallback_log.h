@@ -42,8 +42,8 @@ TORCH_OPENREG_API std::vector<FallbackUse> fallback_uses();
 TORCH_OPENREG_API void reset_fallback_uses();
 
 // Strict mode, for the whole process: at first as OPENREG_STRICT says (1 is
-// on); throws c10::ValueError if that is neither 0 nor 1. set_strict returns
-// what it was before. Thread-safe.
+// on); throws c10::AcceleratorError if that is neither 0 nor 1. set_strict
+// returns what it was before. Thread-safe.
 TORCH_OPENREG_API bool set_strict(bool strict);
 TORCH_OPENREG_API bool is_strict();
 

@@ -20,7 +20,9 @@ namespace torch_openreg {
 // A device that is reset loses its sources: a generator goes on from the state
 // that it was given last.
 //
-// The source is the CPU's, so a seed gives the CPU's numbers bit for bit.
+// In the simulation the source is a generator of the CPU, so a seed gives the
+// CPU's numbers bit for bit. Without kernels (bare/) the host draws, from this
+// object's own state.
 
 // Thread-safe under mutex_, as every generator (see Note [Acquire lock when
 // using random generators] in PyTorch); prepare_draw takes that lock itself.

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from torch_openreg import info
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 DRIVER_PAGE = ROOT / "docs" / "driver.md"
@@ -95,6 +97,18 @@ def test_every_variable_is_in_the_table_of_settings():
     rows = re.findall(r"^\| `(OPENREG_[A-Z_]+)` \|", DRIVER_PAGE.read_text(), re.M)
     assert set(rows) == read_by_the_driver
     assert len(rows) == len(read_by_the_driver)
+
+
+def test_the_most_devices_are_as_many_as_the_driver_has():
+    header = (ROOT / "include" / "openreg" / "device.h").read_text()
+    (most,) = re.findall(r"#define OPENREG_MAX_DEVICES (\d+)", header)
+    rows = [
+        *re.findall(r"`OPENREG_DEVICES` \| 0 to (\d+) \|", DRIVER_PAGE.read_text()),
+        *re.findall(r"--openreg-devices` \| 1 to (\d+) \|", TESTING_PAGE.read_text()),
+    ]
+    assert rows == [most, most]
+    meaning = info.VARIABLES["OPENREG_DEVICES"][1]
+    assert meaning.endswith(f" 0 to {most}")
 
 
 def test_every_public_header_is_in_the_table_of_headers():

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -18,6 +19,9 @@ enum class Urgency {
   kCheap,   // the calling thread, if the stream is idle
   kWaited,  // as kCheap; the caller waits for it in any case
 };
+
+// A stream that holds more than this makes its producers wait.
+inline constexpr size_t kMostPendingBytes = size_t{16} << 20;
 
 // How a command is submitted, and the number that it gets.
 struct Submission {

@@ -36,8 +36,6 @@
 #define TRY_ACQUIRE(success) OPENREG_ATTRIBUTE(try_acquire_capability(success))
 #define TRY_ACQUIRE_SHARED(success) \
   OPENREG_ATTRIBUTE(try_acquire_shared_capability(success))
-// Of a function that the analysis cannot follow; a comment gives the reason.
-#define NO_THREAD_SAFETY_ANALYSIS OPENREG_ATTRIBUTE(no_thread_safety_analysis)
 // Of a class: it is a lock; it holds one for a scope.
 #define CAPABILITY(name) OPENREG_ATTRIBUTE(capability(name))
 #define SCOPED_CAPABILITY OPENREG_ATTRIBUTE(scoped_lockable)

@@ -19,9 +19,6 @@ namespace openreg {
 
 namespace {
 
-// A stream that holds more than this makes its producers wait.
-constexpr size_t kMostPendingBytes = size_t{16} << 20;
-
 // How long a worker looks for new commands before it sleeps.
 constexpr std::chrono::microseconds kIdleSpin{50};
 

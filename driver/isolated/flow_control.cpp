@@ -1,12 +1,12 @@
 #include "isolated/flow_control.h"
 
+#include "core/queue.h"
+
 namespace openreg {
 
 namespace {
 
-// A stream that holds more than this makes its producers wait.
-constexpr size_t kMostPendingBytes = size_t{16} << 20;
-// How exactly that is known.
+// How exactly it is known what a stream holds.
 constexpr size_t kMarkBytes = size_t{64} << 10;
 
 }  // namespace

@@ -149,10 +149,8 @@ std::shared_ptr<Channel> IsolatedHardware::channel() {
 }
 
 Status IsolatedHardware::add_memory(uintptr_t address, size_t size) {
-  wire::Header header{};
-  header.kind = wire::Kind::kAddMemory;
-  header.reply = wire::kNoReply;
-  header.arguments = {address, size};
+  const auto header =
+      wire::make_header(wire::Kind::kAddMemory, {address, size});
   const auto to = channel();
   if (to != nullptr && to->push_lazily(header)) return {};
   const MutexLock lock(mutex_);
@@ -160,10 +158,7 @@ Status IsolatedHardware::add_memory(uintptr_t address, size_t size) {
 }
 
 void IsolatedHardware::remove_memory(uintptr_t address) {
-  wire::Header header{};
-  header.kind = wire::Kind::kRemoveMemory;
-  header.reply = wire::kNoReply;
-  header.arguments = {address};
+  const auto header = wire::make_header(wire::Kind::kRemoveMemory, {address});
   // A device that is gone has no memory.
   if (const auto to = channel()) to->push_lazily(header);
 }
@@ -206,11 +201,10 @@ std::shared_ptr<RemoteQueue> IsolatedHardware::create_queue(int priority,
   const auto to = channel();
   auto queue = make_queue(to, visitor);
   if (queue == nullptr) return nullptr;
-  wire::Header header{};
-  header.kind = wire::Kind::kCreateQueue;
-  header.reply = wire::kNoReply;
+  wire::Header header = wire::make_header(
+      wire::Kind::kCreateQueue,
+      {static_cast<uint64_t>(static_cast<int64_t>(priority))});
   header.queue = queue->index();
-  header.arguments = {static_cast<uint64_t>(static_cast<int64_t>(priority))};
   if (to == nullptr || !to->push_lazily(header)) {
     const MutexLock lock(mutex_);
     queue->lose(lost_);

@@ -89,6 +89,16 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
+// A header without a payload, for which nobody waits.
+constexpr Header make_header(Kind kind,
+                             std::array<uint64_t, kArguments> arguments) {
+  Header header{};
+  header.kind = kind;
+  header.reply = kNoReply;
+  header.arguments = arguments;
+  return header;
+}
+
 inline constexpr size_t kGrain = 64;
 inline constexpr size_t kRingBytes = size_t{1} << 20;
 // A longer payload is staged: the ring is never full for long.

@@ -12,14 +12,12 @@ namespace {
 
 wire::Header copy_header(const void* dst, const void* src, size_t count,
                          Urgency urgency) {
-  wire::Header header{};
-  header.kind = wire::Kind::kCopy;
-  header.reply = wire::kNoReply;
+  wire::Header header = wire::make_header(
+      wire::Kind::kCopy, {reinterpret_cast<uintptr_t>(dst),
+                          reinterpret_cast<uintptr_t>(src), count, 0});
   if (urgency != Urgency::kQueued && count <= wire::kPiece) {
     header.flags = wire::kCheap;
   }
-  header.arguments = {reinterpret_cast<uintptr_t>(dst),
-                      reinterpret_cast<uintptr_t>(src), count, 0};
   return header;
 }
 

@@ -15,12 +15,10 @@ namespace openreg {
 
 namespace {
 
-wire::Header make_header(wire::Kind kind, std::array<uint64_t, 4> arguments,
-                         Urgency urgency = Urgency::kQueued) {
-  wire::Header header{};
-  header.kind = kind;
-  header.reply = wire::kNoReply;
-  header.arguments = arguments;
+wire::Header make_header(wire::Kind kind,
+                         std::array<uint64_t, wire::kArguments> arguments,
+                         Urgency urgency) {
+  wire::Header header = wire::make_header(kind, arguments);
   if (urgency == Urgency::kShort) {
     header.flags = wire::kShort;
   } else if (urgency != Urgency::kQueued) {
@@ -122,8 +120,9 @@ Status RemoteQueue::submit_wait(const WaitCommand& command,
   const Queue& other = *command.fence.queue;
   const uint32_t slot = IsolatedWorld::get().index_of(other.timeline());
   // The other queue keeps its slot for as long as its number is waited for.
-  return send(make_header(wire::Kind::kWait, {slot, command.fence.sequence}),
-              submission, command.fence.queue);
+  return send(
+      wire::make_header(wire::Kind::kWait, {slot, command.fence.sequence}),
+      submission, command.fence.queue);
 }
 
 Status RemoteQueue::submit_stamp(const StampCommand& command,
@@ -160,7 +159,7 @@ Status RemoteQueue::submit_function(std::function<void()> function,
     if (retired_) return refused();
   }
   return host_functions_.add(std::move(guarded), [&] {
-    return send(make_header(wire::Kind::kHost, {}), submission);
+    return send(wire::make_header(wire::Kind::kHost, {}), submission);
   });
 }
 
@@ -265,7 +264,7 @@ void RemoteQueue::retire() {
   const MutexLock lock(submit_mutex_);
   if (retired_) return;
   retired_ = true;
-  wire::Header header = make_header(wire::Kind::kRetireQueue, {});
+  wire::Header header = wire::make_header(wire::Kind::kRetireQueue, {});
   header.queue = index_;
   channel_->push_lazily(header);  // a device that is gone has no queues
 }

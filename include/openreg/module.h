@@ -25,8 +25,8 @@ typedef struct orFunction_st* orFunction_t;
  * stream has no thread that is awake. */
 #define orLaunchShort 0x2u
 
-/* How to launch. Later versions add fields at the end; what an older caller
- * does not have is 0. */
+/* How to launch. Later versions add fields at the end, after the padding: from
+ * byte 24 on. What an older caller does not have is 0. */
 typedef struct orLaunchConfig {
   size_t structSize; /* set by the caller: sizeof(orLaunchConfig_t) */
   orStream_t stream;

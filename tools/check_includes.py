@@ -11,6 +11,7 @@ costs seconds in every file that sees it. Without arguments, looks at all of our
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -81,8 +82,10 @@ def folder_of(path: Path) -> str | None:
     return None
 
 
-def included_file(header: str) -> Path:
+def included_file(source: Path, header: str) -> Path:
     """Return the path of one of our headers; those of the driver lie in driver/."""
+    if header.startswith("."):
+        return Path(os.path.normpath(source.parent / header))
     in_driver = Path("driver", header)
     return in_driver if folder_of(in_driver) else Path(header)
 
@@ -104,7 +107,7 @@ def wrong_include(source: Path, header: str) -> str | None:
     if HEAVY.fullmatch(header):
         return f"includes {header}, which is too heavy; include what is needed"
     here = folder_of(source)
-    there = folder_of(included_file(header))
+    there = folder_of(included_file(source, header))
     if here is None or there is None or here == there or there in ALLOWED[here]:
         return None
     return f"includes {header}; {here}/ may not include {there}/"

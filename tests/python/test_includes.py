@@ -25,6 +25,8 @@ DECODE = "backend/simulation/device/decode.h"
     [
         ("backend/ops/copy.cpp", ENGINE),
         ("backend/runtime/reset.cpp", "backend/simulation/host/executor.h"),
+        ("backend/ops/copy.cpp", "../simulation/host/engine.h"),
+        ("driver/core/stream.cpp", "./../execution/worker_queue.h"),
         ("backend/fallback/fallback.cpp", READER),
         ("backend/amp/autocast.cpp", "backend/simulation/common/settings.h"),
         ("backend/registration.cpp", "backend/simulation/host/catch_all.h"),

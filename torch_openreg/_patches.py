@@ -212,16 +212,16 @@ def _patch_fork_rng() -> None:
         device_type: str | None = None,
     ) -> AbstractContextManager[None]:
         is_named = devices is not None or device_type is not None
-        if not enabled or is_named or is_initialized() or not _is_accelerator():
+        if (
+            not enabled
+            or is_named
+            or is_initialized()
+            or not _refusals.is_accelerator()
+        ):
             return original(devices, enabled, _caller, _devices_kw, device_type)
         return fork_host()
 
     torch.random.fork_rng = fork_rng  # type: ignore[assignment]
-
-
-def _is_accelerator() -> bool:
-    accelerator = torch.accelerator.current_accelerator()
-    return accelerator is not None and accelerator.type == "openreg"
 
 
 # Settings that the CPU's kernels read while they run: the setters of the table in

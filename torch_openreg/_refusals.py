@@ -20,7 +20,8 @@ from torch_openreg.openreg._lazy import is_initialized
 from torch_openreg.openreg._missing import NO_COLLECTIVES, NO_GRAPHS, NO_PROFILER
 
 
-def _is_accelerator() -> bool:
+def is_accelerator() -> bool:
+    """Return whether this device is PyTorch's accelerator."""
     return torch._C._get_accelerator().type == "openreg"
 
 
@@ -79,7 +80,7 @@ def _needs_occl(backend: str) -> bool:
     if "OCCL" in kinds._plugins:
         return False  # somebody has registered one
     if backend == kinds.UNDEFINED:
-        return _is_accelerator() and "openreg" not in kinds.default_device_backend_map
+        return is_accelerator() and "openreg" not in kinds.default_device_backend_map
     return "occl" in [pair.rpartition(":")[2] for pair in backend.split(",")]
 
 
@@ -190,7 +191,7 @@ def _patch_graph() -> None:
 
     @wraps(original)
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807
-        if _is_accelerator():
+        if is_accelerator():
             raise NotImplementedError(NO_GRAPHS)
         original(self, *args, **options)
 

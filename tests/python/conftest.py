@@ -41,6 +41,11 @@ _LONG = (
 )
 
 
+def pytest_configure() -> None:
+    """Have PyTorch print where a program stood that is aborted in C++."""
+    os.environ.setdefault("TORCH_CUSTOM_TERMINATE", "1")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--shared``."""
     parser.addoption(

@@ -30,9 +30,9 @@ writes it; do not edit it.
 
 ```sh
 make test-all                                     # runs this among others
-.venv/bin/python -m tests.coverage run            # all cases; goes on where it ended
+.venv/bin/python -m tests.coverage run            # all cases; resumes a run that was stopped
 .venv/bin/python -m tests.coverage run --fresh    # from the start
-.venv/bin/python -m tests.coverage run op/add/    # cases that begin so
+.venv/bin/python -m tests.coverage run op/add/    # cases with this prefix
 .venv/bin/python -m tests.coverage one op/add/float32/out   # here, to debug it
 .venv/bin/python -m tests.coverage report         # this page again
 ```
@@ -40,10 +40,10 @@ make test-all                                     # runs this among others
 `make test` runs a fixed sample of the cases that has every entry in it. A *case* is an
 entry, a dtype that the CPU supports and a check; a case has a trial for each of the
 database's samples. Each trial is one program, run on the CPU and on the device, with
-one thread. Compared are values, dtype, shape, strides, offset, layout, lazy
+one thread. The run compares values, dtype, shape, strides, offset, layout, lazy
 conjugation and negation, `requires_grad`, which tensors are the same or share memory,
 what was written, types of exceptions, and warnings. `forward` runs twice on the
-device: the second time, what the outputs look like is known.
+device: the second time, the metadata of the outputs is known.
 
 | verdict | meaning |
 |---|---|
@@ -56,7 +56,7 @@ device: the second time, what the outputs look like is known.
 Trials that the CPU itself gets wrong are left out of their cases: `out=` with
 reversed strides of `tril`, `triu`, `lu_unpack` and `linalg.lu`, where it writes
 beyond the memory of `out`; the fused `SGD` in half precision, which reads beyond
-small buffers; and what is differentiable and leaks: `Adam` with `amsgrad` and
+small buffers; and differentiable optimizers that leak: `Adam` with `amsgrad` and
 `weight_decay`, `Adamax` with `weight_decay`, `RMSprop` with `centered` and
 `weight_decay`.
 """

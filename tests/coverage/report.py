@@ -30,7 +30,7 @@ writes it; do not edit it.
 
 ```sh
 make test-all                                     # runs this among others
-.venv/bin/python -m tests.coverage run            # all cases; resumes a run that was stopped
+.venv/bin/python -m tests.coverage run            # all cases; resumes a stopped run
 .venv/bin/python -m tests.coverage run --fresh    # from the start
 .venv/bin/python -m tests.coverage run op/add/    # cases with this prefix
 .venv/bin/python -m tests.coverage one op/add/float32/out   # here, to debug it

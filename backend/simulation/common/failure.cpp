@@ -59,13 +59,18 @@ std::string describe_failure(const std::exception& error,
 }
 
 void rethrow_failure(std::string_view text) {
+  // The first name is the type's: the message behind it may have others.
+  const Kind* found = nullptr;
+  size_t first = std::string_view::npos;
   for (const Kind& kind : kKinds) {
-    const std::string prefix = std::string(kind.name) + ": ";
-    const size_t start = text.find(prefix);
-    if (start == std::string_view::npos) continue;
-    const std::string_view message = text.substr(start + prefix.size());
-    kind.raise(std::string(message.substr(0, message.rfind(kCallMark))));
+    const size_t start = text.find(std::string(kind.name) + ": ");
+    if (start >= first) continue;
+    first = start;
+    found = &kind;
   }
+  if (found == nullptr) return;
+  const std::string_view message = text.substr(first + found->name.size() + 2);
+  found->raise(std::string(message.substr(0, message.rfind(kCallMark))));
 }
 
 }  // namespace torch_openreg

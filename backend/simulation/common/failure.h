@@ -1,5 +1,5 @@
-// How the type of an exception travels from a kernel to the host: as the first
-// word of the message.
+// How the type of an exception travels from a kernel to the host: as a word in
+// front of the message.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,7 @@ std::string describe_failure(const std::exception& error,
                              std::string_view call = {});
 
 // Throws the exception that such a text describes, without the call; returns if
-// it describes none.
+// it describes none. The driver's own words may stand in front.
 void rethrow_failure(std::string_view text);
 
 }  // namespace torch_openreg

@@ -43,6 +43,16 @@ def test_on_an_idle_stream_the_call_raises_what_the_cpu_raises(name):
     assert torch.equal(torch.ones(2, device=DEVICE).cpu(), torch.ones(2))
 
 
+def test_a_message_that_names_another_exception_does_not_change_the_type():
+    def check(device: str) -> None:
+        condition = torch.zeros(1, dtype=torch.bool, device=device)
+        torch._assert_async(condition, "IndexError: of a file")
+
+    expected = failure_of(lambda: check("cpu"))
+    assert type(expected) is RuntimeError
+    assert_same_failure(data_failure_of(lambda: check(DEVICE)), expected)
+
+
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_on_a_held_stream_the_next_synchronisation_raises_once(gate, watch, name):
     call, operator = OUT_OF_RANGE[name]

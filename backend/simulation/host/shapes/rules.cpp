@@ -110,7 +110,13 @@ bool is_ordinary(const at::Tensor& tensor) {
 }
 
 bool is_contiguous(const at::Tensor& tensor) {
-  return is_ordinary(tensor) && tensor.is_contiguous();
+  if (!is_ordinary(tensor)) return false;
+  int64_t stride = 1;
+  for (int64_t dim = tensor.dim(); dim-- > 0;) {
+    if (tensor.stride(dim) != stride) return false;
+    stride *= tensor.size(dim);
+  }
+  return true;
 }
 
 bool is_optional(const Call& call, size_t i, at::IntArrayRef sizes) {

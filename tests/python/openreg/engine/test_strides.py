@@ -114,3 +114,89 @@ def test_a_result_does_not_share_its_memory_with_the_next():
     first = x + 1
     second = x + 2
     assert_same([first, second], [floats("cpu") + 1, floats("cpu") + 2])
+
+
+# Layouts that are contiguous and something else as well
+
+
+def one_channel(device: str) -> Tensor:
+    return images(device, 2, 1, 6, 8)
+
+
+def one_pixel(device: str) -> Tensor:
+    return images(device, 2, 4, 1, 1)
+
+
+def one_image(device: str) -> Tensor:
+    """The stride of the first dimension is never used."""
+    return floats(device, 1, 4, 6, 8).as_strided((1, 4, 6, 8), (7, 48, 8, 1))
+
+
+# Operators with a shape rule that takes contiguous tensors; C is the channels.
+OF_IMAGES = {
+    "conv2d": lambda x: functional.conv2d(x, floats(x.device, 3, x.size(1), 1, 1)),
+    "conv2d, no padding": lambda x: functional.conv2d(
+        functional.pad(x, (1, 1, 1, 1)), floats(x.device, 3, x.size(1), 3, 3)
+    ),
+    "conv2d, weight in channels last": lambda x: functional.conv2d(
+        x, images(x.device, 3, x.size(1), 1, 1)
+    ),
+    "conv_transpose2d": lambda x: functional.conv_transpose2d(
+        x, floats(x.device, x.size(1), 2, 3, 3)
+    ),
+    "adaptive_avg_pool2d": lambda x: functional.adaptive_avg_pool2d(x, (3, 2)),
+    "pixel_shuffle": lambda x: functional.pixel_shuffle(
+        x.expand(-1, 4, -1, -1) if x.size(1) == 1 else x, 2
+    ),
+    "pixel_unshuffle": lambda x: functional.pixel_unshuffle(x, 1),
+    "grid_sample": lambda x: functional.grid_sample(
+        x, floats(x.device, x.size(0), 3, 5, 2) / 40, align_corners=False
+    ),
+    "group_norm": lambda x: functional.group_norm(x, 1),
+    "batch_norm": lambda x: functional.batch_norm(x, None, None, training=True),
+    "instance_norm": lambda x: functional.instance_norm(functional.pad(x, (1, 1))),
+    "layer_norm": lambda x: functional.layer_norm(x, x.shape[2:]),
+    "flip": lambda x: x.flip(3),
+    "roll": lambda x: x.roll(1, 2),
+    "softmax": lambda x: x.softmax(1),
+    "cumsum": lambda x: x.cumsum(3),
+    "sum": lambda x: x.sum(1, keepdim=True),
+    "cat": lambda x: torch.cat([x, x], 1),
+    "stack": lambda x: torch.stack([x, x]),
+    "take": lambda x: x.take(torch.arange(4, device=x.device).view(1, 4)),
+    "index_select": lambda x: x.index_select(1, torch.tensor([0], device=x.device)),
+    "embedding": lambda x: functional.embedding(
+        torch.zeros(1, 2, dtype=torch.long, device=x.device), x.view(-1, 4)
+    ),
+    "leaky_relu": lambda x: functional.leaky_relu(x),
+    "where": lambda x: torch.where(x > 3, x, x),
+    "lerp": lambda x: torch.lerp(x, x, 0.5),
+    "gradient of conv2d": lambda x: torch.autograd.grad(
+        functional.conv2d(
+            x.requires_grad_(), floats(x.device, 3, x.size(1), 1, 1)
+        ).sum(),
+        x,
+    ),
+    "gradient of group_norm": lambda x: torch.autograd.grad(
+        functional.group_norm(x.requires_grad_(), 1).square().sum(), x
+    ),
+    "gradient of batch_norm": lambda x: torch.autograd.grad(
+        functional.batch_norm(x.requires_grad_(), None, None, training=True)
+        .square()
+        .sum(),
+        x,
+    ),
+    "gradient of adaptive_avg_pool2d": lambda x: torch.autograd.grad(
+        functional.adaptive_avg_pool2d(x.requires_grad_(), (1, 1)).sum(), x
+    ),
+    "gradient of layer_norm": lambda x: torch.autograd.grad(
+        functional.layer_norm(x.requires_grad_(), x.shape[2:]).square().sum(), x
+    ),
+}
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("layout", [one_channel, one_pixel, one_image])
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_what_is_contiguous_and_another_layout_too_gives_the_cpus_strides(name, layout):
+    assert_as_on_the_cpu(lambda d: OF_IMAGES[name](layout(d)))

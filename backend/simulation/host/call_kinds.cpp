@@ -9,6 +9,7 @@
 #include "backend/simulation/common/warnings.h"
 #include "backend/simulation/host/metadata.h"
 #include "backend/simulation/host/rehearsal.h"
+#include "backend/simulation/host/shapes/rule.h"
 
 namespace torch_openreg {
 
@@ -98,15 +99,40 @@ void remember_kind(const OperatorInfo& info, Encoder& encoder,
 
 std::atomic<bool> is_verifying{false};
 
-// Rules and Meta kernels must say what the operator gives.
+// Rules and Meta kernels must say what the operator gives, and nothing of calls
+// that it refuses.
 void verify(const OperatorInfo& info, std::span<const c10::IValue> arguments,
             const record::CallMetadata& said) {
   bool has_warned = false;
   const NoWarnings no_warnings;
-  const Metadata given = rehearse(info, arguments, &has_warned);
+  Metadata given;
+  try {
+    given = rehearse(info, arguments, &has_warned);
+  } catch (const c10::Error& error) {
+    TORCH_INTERNAL_ASSERT(false, "the metadata that was inferred for ",
+                          info.name, " is of a call that is refused: ",
+                          error.what_without_backtrace());
+  }
   TORCH_INTERNAL_ASSERT(given == nullptr || *given == said,
                         "the metadata that was inferred for ", info.name,
                         " is not what the operator gives");
+}
+
+// Whether the arguments are of several dtypes and not all contiguous. The CPU's
+// iterator then converts copies of them, and their strides decide those of the
+// output; a Meta kernel makes no copies.
+bool is_laid_out_by_copies(std::span<const c10::IValue> arguments) {
+  const at::Tensor* first = nullptr;
+  bool is_mixed = false;
+  bool is_contiguous = true;
+  for (const c10::IValue& value : arguments) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    if (first == nullptr) first = &tensor;
+    is_mixed |= tensor.scalar_type() != first->scalar_type();
+    is_contiguous &= shapes::is_contiguous(tensor);
+  }
+  return is_mixed && !is_contiguous;
 }
 
 // Asks the rule or the Meta kernel; null if neither can be trusted.
@@ -117,6 +143,7 @@ Metadata ask_rule_or_meta(const OperatorInfo& info, Encoder& encoder,
     Metadata said = shapes::apply(info.rule, arguments, pattern);
     if (said != nullptr || !info.has_same_meta) return said;
   }
+  if (is_laid_out_by_copies(arguments)) return nullptr;
   Metadata metadata = ask_meta(info, arguments, encoder.device());
   if (metadata == nullptr || info.has_same_meta) return metadata;
   return has_idle_strides(info, *metadata, arguments) ? nullptr : metadata;

@@ -125,6 +125,11 @@ constexpr std::array<std::string_view, 37> kOwnMeta = {
     "aten::uniform_",
     "aten::zero_"};
 
+// Operators whose Meta kernel leaves out the memory format, which the CPU's
+// kernel gives the output.
+constexpr std::array<std::string_view, 1> kMetaWithoutFormat = {
+    "aten::replication_pad2d"};
+
 bool is_carryable_type(const c10::Type& type) {
   switch (type.kind()) {
     case c10::TypeKind::OptionalType:
@@ -227,6 +232,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
       is_meta_usable(meta.has_value()) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& base = op.operator_name().name;
+  if (contains(kMetaWithoutFormat, base)) is_meta_usable = false;
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(is_written(argument));
     writes = writes || written.back();
@@ -257,7 +263,7 @@ OperatorInfo::OperatorInfo(const c10::OperatorHandle& handle)
       op.hasTag(at::Tag::pointwise) ||
       (base.starts_with("aten::") && !contains(kSizedByNumbers, base));
   takes_host_indices = may_take_host_indices(op);
-  has_same_meta = meta.has_value() && !has_out && is_structured(op);
+  has_same_meta = is_meta_usable && !has_out && is_structured(op);
   can_be_small = (has_same_meta || rule != nullptr || !writes) &&
                  !contains(kSizedByEachOther, base);
   gives_floats = rule != nullptr && contains(kOfFloats, base);

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from compare import DEVICE, assert_as_on_the_cpu, numbers
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tests.coverage.databases import foreach_infos
 from torch_openreg import _C
@@ -20,7 +20,8 @@ from torch_openreg import _C
 _PARTS = 12
 # Samples of each operator and dtype; `make test-all` takes every one.
 _MOST = int(os.environ.get("OPENREG_TEST_SAMPLES", "4"))
-# What the engine and the executor say of a wrong prediction.
+# What the engine and the executor say of a wrong prediction, also where the operator
+# itself refuses the call.
 _MISTAKES = ("the metadata that was inferred", "the host expected")
 _DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bfloat16, torch.bool)
 
@@ -47,6 +48,32 @@ def _at_the_end(x: torch.Tensor) -> torch.Tensor:
 
 def _plainly(x: torch.Tensor) -> torch.Tensor:
     return x.detach().to(DEVICE).requires_grad_(x.requires_grad)
+
+
+def _is_plain(x: torch.Tensor) -> bool:
+    return x.layout == torch.strided and x.numel() > 0
+
+
+def _in_another_order(x: torch.Tensor) -> torch.Tensor:
+    """Images in channels last; others with the first dimension innermost."""
+    y = x.detach().to(DEVICE)
+    if _is_plain(x):
+        order = list(reversed(range(x.dim())))
+        if x.dim() in (4, 5):
+            order = [0, *range(2, x.dim()), 1]
+        y = torch.empty([x.size(d) for d in order], dtype=x.dtype, device=DEVICE)
+        y = y.permute([order.index(d) for d in range(x.dim())]).copy_(x.detach())
+    return y.requires_grad_(x.requires_grad)
+
+
+def _with_idle_strides(x: torch.Tensor) -> torch.Tensor:
+    """Dimensions of one element have strides that nobody uses."""
+    y = x.detach().to(DEVICE)
+    if _is_plain(x):
+        y = y.contiguous()
+        strides = zip(y.stride(), y.shape, strict=True)
+        y = y.as_strided(y.shape, [n if size > 1 else 7 for n, size in strides])
+    return y.requires_grad_(x.requires_grad)
 
 
 def _differentiate(result: object) -> None:
@@ -76,7 +103,8 @@ def _samples(op, dtype):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_what_is_said_of_results_is_what_operators_give(part, verification):
+@pytest.mark.parametrize("place", [_plainly, _in_another_order, _with_idle_strides])
+def test_what_is_said_of_results_is_what_operators_give(place, part, verification):
     """The samples of PyTorch's database, forward and backward."""
     before = torch.openreg.engine_stats()["inferred_kinds"]
     for op in op_db[part::_PARTS]:
@@ -84,8 +112,27 @@ def test_what_is_said_of_results_is_what_operators_give(part, verification):
             if dtype not in op.supported_dtypes("cpu"):
                 continue
             for sample in islice(_samples(op, dtype), _MOST):
-                _try(op, sample, _plainly)
+                _try(op, sample, place)
     assert torch.openreg.engine_stats()["inferred_kinds"] > before
+
+
+def _is_on_the_host(values: object) -> bool:
+    return all(x.is_cpu for x in tree_leaves(values) if isinstance(x, torch.Tensor))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_said_of_calls_that_operators_refuse(verification):
+    """Those of PyTorch's database whose arguments are bad."""
+    tried = 0
+    for op in op_db:
+        if op.error_inputs_func is None:
+            continue
+        for case in op.error_inputs("cpu"):
+            sample = case.sample_input
+            if _is_on_the_host((sample.input, sample.args, sample.kwargs)):
+                _try(op, sample, _plainly)
+                tried += 1
+    assert tried > 500
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -148,7 +195,7 @@ def test_what_is_said_of_training_steps_is_what_operators_give(step, verificatio
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_kernels_that_read_beyond_their_arguments_do_no_harm(part):
+def test_kernels_that_read_beyond_their_arguments_do_no_harm(part, verification):
     """Every operator on inputs with gaps, which end where a page does."""
     for op in op_db[part::_PARTS]:
         dtype = torch.float32 if torch.float32 in op.dtypes else torch.int64

@@ -151,6 +151,7 @@ def _has_autograd_threads() -> bool:
 
 def _finish_autograd() -> None:
     """Wait until the autograd threads are done: Python must not end before."""
+    _C._prepare_for_threads_at_the_end()
     if is_initialized() and _has_autograd_threads():
         _C._finish_autograd()
 

@@ -55,6 +55,10 @@ ENDINGS = {
         gate.hold()
         torch.ones(3, device='openreg', requires_grad=True).sum().backward()
     """),
+    "a backward in anomaly mode": Ending("""
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
+        torch.ones(3, device='openreg', requires_grad=True).sum().backward()
+    """),
     "a backward, and then no more gradients": Ending("""
         torch.ones(3, device='openreg', requires_grad=True).sum().backward()
         torch.set_grad_enabled(False)
@@ -182,3 +186,36 @@ LATE_AUTOGRAD = """
 
 def test_python_waits_for_the_autograd_threads():
     assert run_script(LATE_AUTOGRAD) == "2\n"
+
+
+# A thread waits for the device when Python begins to end, and is done before the end:
+# Python refuses it the interpreter's lock then, and ends the thread.
+WAITING_THREAD = """
+    import sys, threading, time
+    from pathlib import Path
+    sys.path.append(sys.argv[1])
+    import torch
+    from driver import Gate
+
+    gate = Gate()
+    gate.hold()
+    gate.await_holds()
+    thread = threading.Thread(target=torch.openreg.synchronize, daemon=True)
+    thread.start()
+    stat = Path(f'/proc/self/task/{thread.native_id}/stat')
+    while stat.read_text().split()[2] != 'S':
+        pass
+
+    class Opener:
+        def __del__(self, gate=gate, sleep=time.sleep):
+            gate.open()
+            sleep(0.05)  # without the lock, which the thread asks for
+
+    opener = Opener()
+    print('done')
+"""
+
+
+def test_a_thread_that_python_ends_does_not_end_the_process():
+    support = str(Path(__file__).parents[1] / "support")
+    assert run_script(WAITING_THREAD, support) == "done\n"

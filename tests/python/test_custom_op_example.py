@@ -23,7 +23,8 @@ def use(installed: Path, script: str) -> str:
     """Run ``script`` with the package, in strict mode; return what it prints."""
     head = "import torch\nfrom openreg_silu_mul import silu_mul\n"
     code = head + textwrap.dedent(script)
-    paths = f"{installed}{os.pathsep}{ROOT / 'tests' / 'python' / 'openreg'}"
+    support = ROOT / "tests" / "python" / "openreg" / "support"
+    paths = f"{installed}{os.pathsep}{support}"
     return run(sys.executable, "-c", code, PYTHONPATH=paths, OPENREG_STRICT="1").stdout
 
 

@@ -69,7 +69,7 @@ def measured(calls: dict[str, str], times: int) -> dict[str, tuple[int, int, int
     How often the program waited for the device, the bytes that were staged, and how
     much more memory it shares with the device afterwards.
     """
-    folder = Path(__file__).parents[1] / "openreg"  # of the module driver
+    folder = Path(__file__).parents[1] / "openreg" / "support"  # of the module driver
     printed = run(SCRIPT, json.dumps(calls), str(times), PYTHONPATH=str(folder))
     return json.loads(printed)
 

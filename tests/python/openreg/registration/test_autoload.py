@@ -138,7 +138,7 @@ def test_loading_touches_no_device(fresh):
             getattr(now, name) for name, _ in now._fields_ if name != "queue_chunks"
         ])
     """
-    assert fresh(script) == [False, False] + [0] * 8
+    assert fresh(script) == [False, False] + [0] * 10
 
 
 def test_questions_before_the_first_use_initialise_nothing(fresh):

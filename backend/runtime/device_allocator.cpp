@@ -38,17 +38,23 @@ class OpenRegDeviceAllocator::Impl {
     DeviceCache& cache = all.cache(stream.device_index());
     const OpenRegMemPool* const pool =
         memory::pool_in_use(stream.device_index());
-    if (Block* const block = all.parking.take()) {
-      if (is_same_request(block, cache, size, stream) && is_of(block, pool) &&
-          may_park(cache)) {
+    if (Block* const block = all.parking.take({&cache, size, stream.id()})) {
+      if (is_live(block) && is_of(block, pool) && may_park(cache)) {
         block->parked.store(false, std::memory_order_relaxed);
         all.parking.count_reuse(block);
         return block->ptr;
       }
       all.release(block);
     }
-    all.parking.drain();
-    Block* const block = cache.allocate(size, stream, pool);
+    Block* block = nullptr;
+    if (C10_LIKELY(may_park(cache))) {
+      all.parking.drain_others();
+      block = cache.take(size, stream, pool, all.parking.parked_of(cache));
+    }
+    if (block == nullptr) {
+      all.parking.drain();
+      block = cache.allocate(size, stream, pool);
+    }
     all.live.insert(block);
     return block->ptr;
   }
@@ -60,7 +66,7 @@ class OpenRegDeviceAllocator::Impl {
     // The memory of a parent is the parent's.
     if (block == nullptr) return forked_;
     if (block->parked.load(std::memory_order_relaxed)) return false;
-    if (block->other_users.empty() && !block->oversize &&
+    if (block->other_users.empty() && !block->segment->pool->large() &&
         may_park(*block->segment->cache)) {
       block->parked.store(true, std::memory_order_relaxed);
       block = all->parking.park(block);
@@ -120,11 +126,8 @@ class OpenRegDeviceAllocator::Impl {
   };
 
   // See Note [Parked blocks].
-  static bool is_same_request(const Block* block, const DeviceCache& cache,
-                              size_t size, const OpenRegStream& stream) {
-    return block->requested == size && block->stream == stream.id() &&
-           block->segment->cache == &cache &&
-           !block->segment->retired.load(std::memory_order_acquire);
+  static bool is_live(const Block* block) {
+    return !block->segment->retired.load(std::memory_order_acquire);
   }
   static bool is_of(const Block* block, const OpenRegMemPool* pool) {
     const memory::PoolPair& owner = *block->segment->owner;

@@ -66,6 +66,20 @@ Block* DeviceCache::allocate(size_t requested, const OpenRegStream& stream,
   return block;
 }
 
+Block* DeviceCache::take(size_t requested, const OpenRegStream& stream,
+                         const OpenRegMemPool* pool, const Blocks& parked) {
+  if (C10_UNLIKELY(requested >= kTooLarge)) return nullptr;
+  const size_t size = block_size(requested);
+  Request request{requested, size, stream, {}, {}};
+  const std::lock_guard lock(mutex_);
+  if (!pending_.empty()) return nullptr;
+  request.owner = &pair_of(pool);
+  request.pool = &request.owner->of_kind(is_large(size));
+  Block* const block = request.pool->take(size, stream.id());
+  if (block != nullptr) start(block, request, parked);
+  return block;
+}
+
 void DeviceCache::release(Block* block) noexcept {
   Context context;
   try {
@@ -125,17 +139,26 @@ void DeviceCache::record_stream(Block* block, const OpenRegStream& stream) {
   }
 }
 
-void DeviceCache::start(Block* block, Request& request) {
+void DeviceCache::start(Block* block, Request& request, const Blocks& parked) {
   block->state = Block::State::kAllocated;
   block->requested = request.requested;
   block->context = request.context;
   BlockPool& pool = *block->segment->pool;
   for_each_selected_stat_type(pool.stat_types(), [&](size_t type) {
-    stats_.allocation[type].increase(1);
-    stats_.allocated_bytes[type].increase(block->size);
-    stats_.active[type].increase(1);
-    stats_.active_bytes[type].increase(block->size);
-    stats_.requested_bytes[type].increase(block->requested);
+    const bool is_of_large = type == static_cast<size_t>(StatType::LARGE_POOL);
+    const Blocks aside = is_of_large ? Blocks() : parked;
+    const auto add = [](c10::CachingAllocator::Stat& stat, size_t amount,
+                        uint64_t parked_amount) {
+      const int64_t peak = stat.peak;
+      stat.increase(amount);
+      stat.peak =
+          std::max(peak, stat.current - static_cast<int64_t>(parked_amount));
+    };
+    add(stats_.allocation[type], 1, aside.count);
+    add(stats_.allocated_bytes[type], block->size, aside.bytes);
+    add(stats_.active[type], 1, aside.count);
+    add(stats_.active_bytes[type], block->size, aside.bytes);
+    add(stats_.requested_bytes[type], block->requested, aside.requested);
   });
   block->oversize = block->size >= AcceleratorAllocatorConfig::max_split_size();
   if (block->oversize) stats_.oversize_allocations.increase(1);

@@ -40,6 +40,11 @@ class DeviceCache {
   Block* allocate(size_t requested, const OpenRegStream& stream,
                   const OpenRegMemPool* pool);
 
+  // The same from what is free, without looking for more memory: null if that
+  // does not serve. `parked` counts as allocated here, but is free.
+  Block* take(size_t requested, const OpenRegStream& stream,
+              const OpenRegMemPool* pool, const Blocks& parked);
+
   // Takes a block back. It can be reused on its stream at once, unless other
   // streams have used it. Never throws.
   void release(Block* block) noexcept;
@@ -50,7 +55,7 @@ class DeviceCache {
   }
 
   // Counts requests that were served without this cache.
-  void add_reuses(bool large, const Reuses& reuses);
+  void add_reuses(const Blocks& reuses);
 
   // `stream` uses `block` as well.
   void record_stream(Block* block, const OpenRegStream& stream);
@@ -121,7 +126,7 @@ class DeviceCache {
   // All of these are called with the lock held.
   PoolPair& pair_of(const OpenRegMemPool* pool);
   void forget_dead_pools();
-  void start(Block* block, Request& request);
+  void start(Block* block, Request& request, const Blocks& parked = {});
   void complete(Block* block, DeadContexts& dead);
   void poll_pending(DeadContexts& dead);
   void note_pending() {

@@ -70,13 +70,13 @@ DeviceStats DeviceCache::stats() const {
   return result;
 }
 
-void DeviceCache::add_reuses(bool large, const Reuses& reuses) {
+void DeviceCache::add_reuses(const Blocks& reuses) {
   const auto add = [](c10::CachingAllocator::Stat& stat, uint64_t amount) {
     stat.allocated += static_cast<int64_t>(amount);
     stat.freed += static_cast<int64_t>(amount);
   };
   const std::lock_guard lock(mutex_);
-  const BlockPool& pool = default_.of_kind(large);
+  const BlockPool& pool = default_.of_kind(/*large=*/false);
   c10::CachingAllocator::for_each_selected_stat_type(
       pool.stat_types(), [&](size_t type) {
         add(stats_.allocation[type], reuses.count);

@@ -24,6 +24,7 @@ Parking::Slot* Parking::slot() {
   own.owner = this;
   const std::lock_guard lock(mutex_);
   slots_.push_back(own.slot);
+  threads_.store(slots_.size(), std::memory_order_relaxed);
   return own.slot;
 }
 
@@ -33,26 +34,46 @@ Parking::Place::~Place() {
 }
 
 void Parking::leave(Slot* slot) {
-  Block* const block = slot->block.exchange(nullptr);
+  std::vector<Block*> blocks;
   {
     const std::lock_guard lock(mutex_);
+    take_all(*slot, blocks);
     tell(*slot);
     std::erase(slots_, slot);
+    threads_.store(slots_.size(), std::memory_order_relaxed);
   }
   delete slot;
-  if (block != nullptr) release_(block);
+  release_all(blocks);
 }
 
-Block* Parking::take() {
+Block* Parking::take(const Request& request) {
   Slot* const own = slot();
   if (own == nullptr) return nullptr;
-  return own->block.exchange(nullptr, std::memory_order_acq_rel);
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (own->sizes[i] != request.size) continue;
+    const Request& of = own->requests[i];
+    if (of.stream != request.stream || of.cache != request.cache) continue;
+    Block* const block =
+        own->blocks[i].exchange(nullptr, std::memory_order_acq_rel);
+    if (block != nullptr) return block;
+  }
+  return nullptr;
 }
 
 Block* Parking::park(Block* block) {
   Slot* const own = slot();
   if (own == nullptr) return block;
-  return own->block.exchange(block, std::memory_order_acq_rel);
+  size_t place = 0;
+  while (place < kPlaces &&
+         own->blocks[place].load(std::memory_order_relaxed) != nullptr) {
+    ++place;
+  }
+  if (place == kPlaces) place = own->next_victim++ % kPlaces;
+  own->sizes[place] = block->requested;
+  own->requests[place] = {block->segment->cache, block->requested,
+                          block->stream};
+  own->bytes[place] = block->size;
+  return own->blocks[place].exchange(block, std::memory_order_acq_rel);
 }
 
 void Parking::count_reuse(const Block* block) {
@@ -63,8 +84,7 @@ void Parking::count_reuse(const Block* block) {
     tell(own);
     own.cache.store(cache, std::memory_order_relaxed);
   }
-  auto& [count, bytes, requested] =
-      own.reuses[block->segment->pool->large() ? 1 : 0];
+  auto& [count, bytes, requested] = own.reuses;
   // The thread is the only writer.
   const auto add = [](std::atomic<uint64_t>& number, uint64_t more) {
     number.store(number.load(std::memory_order_relaxed) + more,
@@ -75,19 +95,58 @@ void Parking::count_reuse(const Block* block) {
   add(requested, block->requested);
 }
 
+Blocks Parking::parked_of(const DeviceCache& cache) {
+  Blocks sum;
+  Slot* const own = slot();
+  if (own == nullptr) return sum;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (own->blocks[i].load(std::memory_order_relaxed) == nullptr ||
+        own->requests[i].cache != &cache) {
+      continue;
+    }
+    ++sum.count;
+    sum.bytes += own->bytes[i];
+    sum.requested += own->sizes[i];
+  }
+  return sum;
+}
+
 void Parking::tell(Slot& slot) {
   DeviceCache* const cache = slot.cache.load(std::memory_order_relaxed);
   if (cache == nullptr) return;
-  for (size_t i = 0; i < slot.reuses.size(); ++i) {
-    const Reuses now{slot.reuses[i][0].load(std::memory_order_relaxed),
-                     slot.reuses[i][1].load(std::memory_order_relaxed),
-                     slot.reuses[i][2].load(std::memory_order_relaxed)};
-    Reuses& told = slot.told[i];
-    if (now.count == told.count) continue;
-    cache->add_reuses(i == 1, {now.count - told.count, now.bytes - told.bytes,
-                               now.requested - told.requested});
-    told = now;
+  const Blocks now{slot.reuses[0].load(std::memory_order_relaxed),
+                   slot.reuses[1].load(std::memory_order_relaxed),
+                   slot.reuses[2].load(std::memory_order_relaxed)};
+  Blocks& told = slot.told;
+  if (now.count == told.count) return;
+  cache->add_reuses({now.count - told.count, now.bytes - told.bytes,
+                     now.requested - told.requested});
+  told = now;
+}
+
+void Parking::take_all(Slot& slot, std::vector<Block*>& blocks) {
+  for (std::atomic<Block*>& place : slot.blocks) {
+    if (place.load(std::memory_order_relaxed) == nullptr) continue;
+    Block* const block = place.exchange(nullptr, std::memory_order_acq_rel);
+    if (block != nullptr) blocks.push_back(block);
   }
+}
+
+void Parking::release_all(const std::vector<Block*>& blocks) {
+  for (Block* const block : blocks) release_(block);
+}
+
+void Parking::drain_others() {
+  if (threads_.load(std::memory_order_relaxed) <= 1) return;
+  const Slot* const own = slot();
+  std::vector<Block*> blocks;  // released without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    for (Slot* const slot : slots_) {
+      if (slot != own) take_all(*slot, blocks);
+    }
+  }
+  release_all(blocks);
 }
 
 void Parking::drain() {
@@ -95,13 +154,11 @@ void Parking::drain() {
   {
     const std::lock_guard lock(mutex_);
     for (Slot* const slot : slots_) {
-      Block* const block =
-          slot->block.exchange(nullptr, std::memory_order_acq_rel);
-      if (block != nullptr) blocks.push_back(block);
+      take_all(*slot, blocks);
       tell(*slot);
     }
   }
-  for (Block* const block : blocks) release_(block);
+  release_all(blocks);
 }
 
 }  // namespace torch_openreg::memory

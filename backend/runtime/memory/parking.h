@@ -15,15 +15,17 @@ namespace torch_openreg::memory {
 
 // Note [Parked blocks]
 // Programs free a tensor and ask for one of the same size all the time. Each
-// thread may park the block that it freed last; its next allocation takes it,
-// if it is the same request again, without a lock. To the cache of its device a
-// parked block is allocated. So whatever looks at a cache or needs memory takes
-// the parked blocks of all threads first, and what it finds is exact: drain()
-// also brings the numbers of allocations and frees that the caches have missed.
+// thread may park a few small blocks that it has freed; an allocation takes one
+// of them, if it is the same request again, without a lock. To the cache of its
+// device a parked block is allocated. So whatever looks at a cache or needs
+// more memory than it has takes the parked blocks of all threads first, and
+// what it finds is exact: drain() also brings the numbers of allocations and
+// frees that the caches have missed. An allocation that the cache can serve
+// leaves the thread's own blocks where they are, and tells the cache of them,
+// which leaves them out of its peaks.
 
-// Requests that were served by a parked block: each is a free and an
-// allocation.
-struct Reuses {
+// Blocks of the small kind: how many, and how large.
+struct Blocks {
   uint64_t count = 0;
   uint64_t bytes = 0;
   uint64_t requested = 0;
@@ -32,32 +34,54 @@ struct Reuses {
 // Thread-safe. Never destroyed: threads may outlive every static object.
 class Parking {
  public:
+  // What a block was allocated for.
+  struct Request {
+    const DeviceCache* cache;
+    size_t size;
+    c10::StreamId stream;
+  };
+
   // `release` gives a block back to its cache.
   explicit Parking(std::function<void(Block*)> release)
       : release_(std::move(release)) {}
 
-  // Takes what the calling thread has parked; null if that is nothing.
-  Block* take();
+  // Takes a block of this request that the calling thread has parked; null if
+  // there is none.
+  Block* take(const Request& request);
 
-  // Parks `block`, which nobody uses, for the calling thread. Returns the block
-  // to release instead: the one that was parked before, or null; at the end of
-  // the thread, when it can park no more, `block` itself.
+  // Parks `block`, which nobody uses, for the calling thread. Returns a block
+  // to release instead: one that was parked before, or null; at the end of the
+  // thread, when it can park no more, `block` itself.
   Block* park(Block* block);
 
   // Notes that the calling thread uses a block again.
   void count_reuse(const Block* block);
+
+  // What the calling thread has parked of a cache.
+  Blocks parked_of(const DeviceCache& cache);
+
+  // Releases the parked blocks of all other threads.
+  void drain_others();
 
   // Releases the parked blocks of all threads, and tells the caches what they
   // have missed.
   void drain();
 
  private:
+  static constexpr size_t kPlaces = 16;
+
   struct alignas(64) Slot {
-    std::atomic<Block*> block{nullptr};
-    // Of small and large blocks of `cache`. Written by the thread alone.
+    // Taken by whoever comes first.
+    std::array<std::atomic<Block*>, kPlaces> blocks{};
+    // What they are; the thread's alone.
+    std::array<size_t, kPlaces> sizes{};
+    std::array<Request, kPlaces> requests{};
+    std::array<size_t, kPlaces> bytes{};
+    size_t next_victim = 0;
+    // Written by the thread alone: blocks of `cache` that were used again.
     std::atomic<DeviceCache*> cache{nullptr};
-    std::array<std::array<std::atomic<uint64_t>, 3>, 2> reuses{};
-    std::array<Reuses, 2> told{};  // guarded by mutex_
+    std::array<std::atomic<uint64_t>, 3> reuses{};
+    Blocks told;  // guarded by mutex_
   };
   // A thread's place; ends with the thread.
   struct Place {
@@ -70,11 +94,14 @@ class Parking {
   Slot* slot();
   void tell(Slot& slot);  // requires mutex_
   void leave(Slot* slot);
+  static void take_all(Slot& slot, std::vector<Block*>& blocks);
+  void release_all(const std::vector<Block*>& blocks);
 
   const std::function<void(Block*)> release_;
 
   std::mutex mutex_;
-  std::vector<Slot*> slots_;  // guarded by mutex_
+  std::vector<Slot*> slots_;        // guarded by mutex_
+  std::atomic<size_t> threads_{0};  // as many; written under mutex_
 };
 
 }  // namespace torch_openreg::memory

@@ -109,9 +109,9 @@ void verify(const OperatorInfo& info, std::span<const c10::IValue> arguments,
   try {
     given = rehearse(info, arguments, &has_warned);
   } catch (const c10::Error& error) {
-    TORCH_INTERNAL_ASSERT(false, "the metadata that was inferred for ",
-                          info.name, " is of a call that is refused: ",
-                          error.what_without_backtrace());
+    TORCH_INTERNAL_ASSERT(
+        false, "the metadata that was inferred for ", info.name,
+        " is of a call that is refused: ", error.what_without_backtrace());
   }
   TORCH_INTERNAL_ASSERT(given == nullptr || *given == said,
                         "the metadata that was inferred for ", info.name,

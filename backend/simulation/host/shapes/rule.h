@@ -82,9 +82,9 @@ Shape contiguous(at::IntArrayRef sizes);
 // Whether the tensor has elements and nothing lazy about it.
 bool is_ordinary(const at::Tensor& tensor);
 // The same with the strides of contiguous() to the letter. PyTorch calls more
-// tensors contiguous: where a dimension has one element, its stride says nothing
-// about the memory, but it can make the tensor channels-last as well, and some
-// kernels hand it on.
+// tensors contiguous: where a dimension has one element, its stride says
+// nothing about the memory, but it can make the tensor channels-last as well,
+// and some kernels hand it on.
 bool is_contiguous(const at::Tensor& tensor);
 
 // Whether argument `i` is undefined, or a contiguous tensor of these sizes.

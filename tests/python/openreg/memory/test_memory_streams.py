@@ -166,7 +166,7 @@ def test_a_recorded_block_waits_for_a_stream_of_another_device(gate):
     assert block().data_ptr() != pointer
     gate.open()
     far.synchronize()
-    block(1)
+    block()
     assert pointer in {part.data_ptr() for part in [block() for _ in range(4)]}
 
 

@@ -1,10 +1,12 @@
 """Calls of a new kind: what their results look like is computed, not tried out."""
 
 import os
+import re
 import subprocess
 import sys
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -339,3 +341,20 @@ print(*sorted(set(sys.modules) - loaded))
     )
     slow = {"sympy", "torch._dynamo", "torch._inductor", "torch._meta_registrations"}
     assert not slow & set(done.stdout.split())
+
+
+def test_every_shape_rule_is_of_an_operator():
+    """A misspelled name would be a rule that nobody asks."""
+    folder = Path(__file__).parents[4] / "backend" / "simulation" / "host" / "shapes"
+    names = [
+        name
+        for source in folder.glob("*.cpp")
+        for name in re.findall(r'\{"([\w.]+\*?)",\s*&', source.read_text())
+    ]
+    assert len(names) > 100
+    operators = {
+        f"{schema.name}.{schema.overload_name}".removesuffix(".")
+        for schema in torch._C._jit_get_all_schemas()
+    }
+    known = operators | {f"{name.partition('.')[0]}*" for name in operators}
+    assert {f"aten::{name}" for name in names} <= known

@@ -76,7 +76,7 @@ void DeviceCache::add_reuses(const Blocks& reuses) {
     stat.freed += static_cast<int64_t>(amount);
   };
   const std::lock_guard lock(mutex_);
-  const BlockPool& pool = default_.of_kind(/*large=*/false);
+  const BlockPool& pool = default_.of_kind(/*is_large=*/false);
   c10::CachingAllocator::for_each_selected_stat_type(
       pool.stat_types(), [&](size_t type) {
         add(stats_.allocation[type], reuses.count);

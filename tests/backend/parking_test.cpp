@@ -1,5 +1,6 @@
 // The short way from a freed block to the next allocation: nobody sees it.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -46,6 +47,14 @@ TEST_F(ParkingTest, BlocksOfSeveralSizesAreReused) {
   EXPECT_EQ(addresses(), before);
   EXPECT_EQ(stats().allocation[0].peak, 16);
   expect_consistent();
+}
+
+TEST_F(ParkingTest, TheBlockThatWasFreedLastIsTaken) {
+  std::array<c10::DataPtr, 3> blocks;
+  for (c10::DataPtr& block : blocks) block = allocator().allocate(1000);
+  void* const last = blocks[1].get();
+  for (const size_t i : {2, 0, 1}) drop(blocks[i]);
+  EXPECT_EQ(allocator().allocate(1000).get(), last);
 }
 
 TEST_F(ParkingTest, MoreBlocksThanThereArePlacesAreFreedAsOthers) {

@@ -49,30 +49,38 @@ void Parking::leave(Slot* slot) {
 Block* Parking::take(const Request& request) {
   Slot* const own = slot();
   if (own == nullptr) return nullptr;
+  size_t latest = kPlaces;
   for (size_t i = 0; i < kPlaces; ++i) {
     if (own->sizes[i] != request.size) continue;
     const Request& of = own->requests[i];
-    if (of.stream != request.stream || of.cache != request.cache) continue;
-    Block* const block =
-        own->blocks[i].exchange(nullptr, std::memory_order_acq_rel);
-    if (block != nullptr) return block;
+    if (of.stream != request.stream || of.cache != request.cache ||
+        own->blocks[i].load(std::memory_order_relaxed) == nullptr) {
+      continue;
+    }
+    if (latest == kPlaces || own->parked_at[i] > own->parked_at[latest]) {
+      latest = i;
+    }
   }
-  return nullptr;
+  if (latest == kPlaces) return nullptr;
+  return own->blocks[latest].exchange(nullptr, std::memory_order_acq_rel);
 }
 
 Block* Parking::park(Block* block) {
   Slot* const own = slot();
   if (own == nullptr) return block;
   size_t place = 0;
-  while (place < kPlaces &&
-         own->blocks[place].load(std::memory_order_relaxed) != nullptr) {
-    ++place;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (own->blocks[i].load(std::memory_order_relaxed) == nullptr) {
+      place = i;
+      break;
+    }
+    if (own->parked_at[i] < own->parked_at[place]) place = i;
   }
-  if (place == kPlaces) place = own->next_victim++ % kPlaces;
   own->sizes[place] = block->requested;
   own->requests[place] = {block->segment->cache, block->requested,
                           block->stream};
   own->bytes[place] = block->size;
+  own->parked_at[place] = ++own->clock;
   return own->blocks[place].exchange(block, std::memory_order_acq_rel);
 }
 

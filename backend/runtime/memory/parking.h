@@ -45,8 +45,8 @@ class Parking {
   explicit Parking(std::function<void(Block*)> release)
       : release_(std::move(release)) {}
 
-  // Takes a block of this request that the calling thread has parked; null if
-  // there is none.
+  // Takes the block of this request that the calling thread has parked last;
+  // null if there is none.
   Block* take(const Request& request);
 
   // Parks `block`, which nobody uses, for the calling thread. Returns a block
@@ -77,7 +77,8 @@ class Parking {
     std::array<size_t, kPlaces> sizes{};
     std::array<Request, kPlaces> requests{};
     std::array<size_t, kPlaces> bytes{};
-    size_t next_victim = 0;
+    std::array<uint64_t, kPlaces> parked_at{};
+    uint64_t clock = 0;
     // Written by the thread alone: blocks of `cache` that were used again.
     std::atomic<DeviceCache*> cache{nullptr};
     std::array<std::atomic<uint64_t>, 3> reuses{};

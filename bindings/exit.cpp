@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <thread>
@@ -23,7 +24,8 @@ namespace {
 // - finish_autograd() lets the threads drop what they hold of Python's;
 // - later, nothing wakes them: autograd's engine, which is destroyed at exit,
 //   would have them end beside the destructors of everything else;
-// - should a thread come to it all the same, it is paused, as Python 3.14 does.
+// - should a thread come to it all the same, it is paused, as Python 3.14 does,
+//   though not for ever.
 
 // Gives the autograd thread of each device something to do, and waits for it.
 // Throws the first failure, after all have been asked.
@@ -68,7 +70,10 @@ std::terminate_handler earlier_handler = nullptr;
 [[noreturn]] void pause_or_abort() {
   // A thread that Python unwinds has no exception of C++.
   const bool is_main = gettid() == getpid();
-  while (!is_main && std::current_exception() == nullptr) pause();
+  if (!is_main && std::current_exception() == nullptr) {
+    // The process ends meanwhile; if not, it waits for this very thread.
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+  }
   if (earlier_handler != nullptr) earlier_handler();
   std::abort();
 }

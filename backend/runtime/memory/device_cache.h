@@ -41,7 +41,9 @@ class DeviceCache {
                   const OpenRegMemPool* pool);
 
   // The same from what is free, without looking for more memory: null if that
-  // does not serve. `parked` counts as allocated here, but is free.
+  // does not serve. `parked` counts as allocated here, but is free. Only while
+  // nobody records a history or profiles memory: it gathers no context and
+  // reports nothing.
   Block* take(size_t requested, const OpenRegStream& stream,
               const OpenRegMemPool* pool, const Blocks& parked);
 

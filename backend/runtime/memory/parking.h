@@ -50,8 +50,8 @@ class Parking {
   Block* take(const Request& request);
 
   // Parks `block`, which nobody uses, for the calling thread. Returns a block
-  // to release instead: one that was parked before, or null; at the end of the
-  // thread, when it can park no more, `block` itself.
+  // to release instead: the one that was parked longest ago, or null; at the
+  // end of the thread, when it can park no more, `block` itself.
   Block* park(Block* block);
 
   // Notes that the calling thread uses a block again.
@@ -73,7 +73,8 @@ class Parking {
   struct alignas(64) Slot {
     // Taken by whoever comes first.
     std::array<std::atomic<Block*>, kPlaces> blocks{};
-    // What they are; the thread's alone.
+    // What they are; the thread's alone. The sizes are apart as well, because
+    // every allocation looks through them.
     std::array<size_t, kPlaces> sizes{};
     std::array<Request, kPlaces> requests{};
     std::array<size_t, kPlaces> bytes{};

@@ -44,6 +44,7 @@ std::vector<Word> finish(const Writer& writer, const std::string& name,
   return {view.begin(), view.end()};
 }
 
+// A tensor of one dimension.
 struct Place {
   uint64_t offset;
   uint8_t dtype = kFloat;
@@ -74,14 +75,19 @@ constexpr Place kSecond{64};
 constexpr Place kOutput{128};
 
 // add(x, y, alpha=1)
-std::vector<Word> addition(const Place& output = kOutput,
-                           uint64_t word = settings()) {
+std::vector<Word> addition_of(const Place& first, const Place& second,
+                              const Place& output, uint64_t word = settings()) {
   Writer writer(/*values_apart=*/true);
-  add_tensor(writer, kFirst);
-  add_tensor(writer, kSecond);
+  add_tensor(writer, first);
+  add_tensor(writer, second);
   writer.add_int(1);
   add_output(writer, output);
   return finish(writer, "aten::add.Tensor", 3, record::kValuesApart, word);
+}
+
+std::vector<Word> addition(const Place& output = kOutput,
+                           uint64_t word = settings()) {
+  return addition_of(kFirst, kSecond, output, word);
 }
 
 // One tensor, then what `add` adds.
@@ -217,6 +223,56 @@ TEST_F(ExecutorTest, ARecordThatLooksLikeAKeptOneIsReadAnew) {
       words[place] += 2 * one;
       EXPECT_NE(device_.run_operator(words).code, orSuccess) << place;
     }
+  }
+  EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
+  expect_sums();
+}
+
+// The thread gives the tensors of the first call other sizes.
+TEST_F(ExecutorTest, ACallOfOtherSizesComputesThose) {
+  for (int round = 0; round < 3; ++round) {
+    for (const int64_t size : {4, 2, 3, 2}) {
+      Place first = kFirst;
+      Place second = kSecond;
+      Place output = kOutput;
+      first.size = second.size = output.size = size;
+      second.stride = 0;
+      std::memset(device_.floats(kOutput.offset), 0, kTensorBytes);
+      const auto words = addition_of(first, second, output);
+      EXPECT_EQ(device_.run_operator(words).code, orSuccess);
+      for (int i = 0; i < kElements; ++i) {
+        const float sum = i < size ? 10 + static_cast<float>(i) : 0;
+        EXPECT_EQ(device_.floats(kOutput.offset)[i], sum);
+      }
+    }
+  }
+}
+
+TEST_F(ExecutorTest, ACallOfOtherSizesIsReadAsCarefullyAsAnyOther) {
+  const int64_t huge = int64_t{1} << 62;
+  for (const Place& bad : {Place{kFirst.offset, kFloat, kElements + 1},
+                           Place{kFirst.offset, kFloat, -1},
+                           Place{kFirst.offset, kFloat, kElements, 2},
+                           Place{kFirst.offset, kFloat, kElements, -1},
+                           Place{kFirst.offset, kFloat, kElements, huge}}) {
+    EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
+    expect_refused(addition_of(bad, kSecond, kOutput), "malformed");
+    expect_refused(addition_of(kSecond, bad, kOutput), "malformed");
+    Place output = bad;
+    output.offset = kOutput.offset;
+    expect_refused(addition_of(kFirst, kSecond, output), "malformed");
+    EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
+    expect_sums();
+  }
+}
+
+// The kernel would give it other sizes.
+TEST_F(ExecutorTest, AnOutputOfOtherSizesThanTheKernelGivesIsAnError) {
+  Place output = kOutput;
+  output.size = 2;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
+    EXPECT_NE(device_.run_operator(addition(output)).code, orSuccess);
   }
   EXPECT_EQ(device_.run_operator(addition()).code, orSuccess);
   expect_sums();

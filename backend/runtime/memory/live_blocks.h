@@ -19,26 +19,25 @@ namespace torch_openreg::memory {
 // this map.
 
 // The blocks that are allocated, on all devices: a tree of tables by the bits
-// of an address. Tables are made when they are needed and stay. Thread-safe,
-// without a lock.
+// of an address. Tables are made when they are needed and stay. A device that
+// was reset has other addresses and needs tables of its own, so they are small:
+// a page. Thread-safe, without a lock.
 class LiveBlocks {
  public:
   LiveBlocks() = default;
   LiveBlocks(const LiveBlocks&) = delete;
   LiveBlocks& operator=(const LiveBlocks&) = delete;
   ~LiveBlocks() {
-    for (std::atomic<Middle*>& middle : root_) {
-      const std::unique_ptr<Middle> owned(middle.load());
-      if (owned == nullptr) continue;
-      for (std::atomic<Leaf*>& leaf : *owned) delete leaf.load();
-    }
+    destroy(root_, [](High& high) {
+      destroy(high, [](Low& low) { destroy(low, [](Leaf&) {}); });
+    });
   }
 
   void insert(Block* block) {
     const Path path(block->ptr);
-    Middle& middle = made(root_.at(path.root));
-    made(middle[path.middle])[path.leaf].store(block,
-                                               std::memory_order_release);
+    High& high = made(root_.at(path.root));
+    Low& low = made(high[path.high]);
+    made(low[path.low])[path.leaf].store(block, std::memory_order_release);
   }
 
   // Null if no block starts at `ptr`.
@@ -56,10 +55,13 @@ class LiveBlocks {
   static constexpr unsigned kBlockBits = 9;
   static_assert(size_t{1} << kBlockBits ==
                 c10::CachingAllocator::kMinBlockSize);
-  static constexpr unsigned kBits = (kAddressBits - kBlockBits) / 3;  // a table
+  static constexpr unsigned kBits = 9;  // of each table but the root
   static constexpr size_t kTable = size_t{1} << kBits;
+  static constexpr size_t kRoot = size_t{1}
+                                  << (kAddressBits - kBlockBits - 3 * kBits);
   using Leaf = std::array<std::atomic<Block*>, kTable>;
-  using Middle = std::array<std::atomic<Leaf*>, kTable>;
+  using Low = std::array<std::atomic<Leaf*>, kTable>;
+  using High = std::array<std::atomic<Low*>, kTable>;
 
   struct Path {
     explicit Path(const void* ptr) {
@@ -67,11 +69,12 @@ class LiveBlocks {
       is_aligned = address % c10::CachingAllocator::kMinBlockSize == 0;
       const uintptr_t number = address >> kBlockBits;
       leaf = number % kTable;
-      middle = (number >> kBits) % kTable;
-      root = number >> (2 * kBits);
+      low = (number >> kBits) % kTable;
+      high = (number >> (2 * kBits)) % kTable;
+      root = number >> (3 * kBits);
     }
     bool is_aligned;
-    size_t root, middle, leaf;
+    size_t root, high, low, leaf;
   };
 
   const std::atomic<Block*>* place_of(const void* ptr) const {
@@ -80,10 +83,12 @@ class LiveBlocks {
   // Null if there is none.
   std::atomic<Block*>* place_of(const void* ptr) {
     const Path path(ptr);
-    if (!path.is_aligned || path.root >= kTable) return nullptr;
-    Middle* const middle = root_[path.root].load(std::memory_order_acquire);
-    if (middle == nullptr) return nullptr;
-    Leaf* const leaf = (*middle)[path.middle].load(std::memory_order_acquire);
+    if (!path.is_aligned || path.root >= kRoot) return nullptr;
+    High* const high = root_[path.root].load(std::memory_order_acquire);
+    if (high == nullptr) return nullptr;
+    Low* const low = (*high)[path.high].load(std::memory_order_acquire);
+    if (low == nullptr) return nullptr;
+    Leaf* const leaf = (*low)[path.low].load(std::memory_order_acquire);
     return leaf != nullptr ? &(*leaf)[path.leaf] : nullptr;
   }
 
@@ -98,7 +103,17 @@ class LiveBlocks {
     return *found;
   }
 
-  std::array<std::atomic<Middle*>, kTable> root_{};
+  // Deletes the tables that this one leads to, `first` what they lead to.
+  template <typename Table, size_t kSize, typename First>
+  static void destroy(std::array<std::atomic<Table*>, kSize>& tables,
+                      First first) {
+    for (std::atomic<Table*>& slot : tables) {
+      const std::unique_ptr<Table> owned(slot.load());
+      if (owned != nullptr) first(*owned);
+    }
+  }
+
+  std::array<std::atomic<High*>, kRoot> root_{};
 };
 
 }  // namespace torch_openreg::memory

@@ -1,36 +1,40 @@
 #include "backend/runtime/memory/parking.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/runtime/memory/device_cache.h"
 
 namespace torch_openreg::memory {
 
-namespace {
-
-// Blocks may be freed when the thread's own objects are gone already: this is
-// none, it stays readable.
-thread_local bool has_left = false;
-
-}  // namespace
-
 Parking::Slot* Parking::slot() {
-  if (C10_UNLIKELY(has_left)) return nullptr;
-  static thread_local Place own;
-  if (C10_LIKELY(own.owner == this)) return own.slot;
-  // The first use of this thread; or a forked child, which has its own Parking
-  // and leaves the parent's alone.
-  own.slot = new Slot;
-  own.owner = this;
-  const std::lock_guard lock(mutex_);
-  slots_.push_back(own.slot);
-  threads_.store(slots_.size(), std::memory_order_relaxed);
-  return own.slot;
+  // Plain data: found by a single lookup, and readable still when the thread's
+  // own objects are gone, for blocks may be freed then.
+  static constinit thread_local Here here;
+  if (C10_LIKELY(here.owner == this)) return here.slot;
+  return enter(here);
 }
 
-Parking::Place::~Place() {
-  has_left = true;
-  if (owner != nullptr) owner->leave(slot);
+// The first use of this thread; or a forked child, which has its own Parking
+// and leaves the parent's alone.
+Parking::Slot* Parking::enter(Here& here) {
+  if (here.has_left) return nullptr;
+  static thread_local const Departure departure(here);
+  auto* const fresh = new Slot;
+  {
+    const std::lock_guard lock(mutex_);
+    slots_.push_back(fresh);
+    threads_.store(slots_.size(), std::memory_order_relaxed);
+  }
+  here.slot = fresh;
+  here.owner = this;
+  return fresh;
+}
+
+Parking::Departure::~Departure() {
+  here_.has_left = true;
+  Parking* const owner = std::exchange(here_.owner, nullptr);
+  if (owner != nullptr) owner->leave(here_.slot);
 }
 
 void Parking::leave(Slot* slot) {
@@ -46,14 +50,41 @@ void Parking::leave(Slot* slot) {
   release_all(blocks);
 }
 
+Parking::Places Parking::Slot::places_of(size_t size) const {
+  // Without a branch: the compiler compares several at once.
+  const auto low = static_cast<uint32_t>(size);
+  Places found = 0;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    found |= static_cast<Places>(sizes[i] == low) << i;
+  }
+  return found & used;
+}
+
+// Others may have taken what is there.
+void Parking::Slot::look_again() {
+  for (size_t i = 0; i < kPlaces; ++i) {
+    if (blocks[i].load(std::memory_order_relaxed) == nullptr) used &= ~bit(i);
+  }
+}
+
+size_t Parking::Slot::free_place() {
+  if (C10_UNLIKELY(used == kAll)) look_again();
+  if (C10_LIKELY(used != kAll)) {
+    return static_cast<size_t>(std::countr_one(used));
+  }
+  return static_cast<size_t>(std::ranges::min_element(parked_at) -
+                             parked_at.begin());
+}
+
 Block* Parking::take(const Request& request) {
   Slot* const own = slot();
   if (own == nullptr) return nullptr;
   size_t latest = kPlaces;
-  for (size_t i = 0; i < kPlaces; ++i) {
-    if (own->sizes[i] != request.size) continue;
+  for (Places left = own->places_of(request.size); left != 0;
+       left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
     const Request& of = own->requests[i];
-    if (of.stream != request.stream || of.cache != request.cache ||
+    if (of != request ||
         own->blocks[i].load(std::memory_order_relaxed) == nullptr) {
       continue;
     }
@@ -62,21 +93,16 @@ Block* Parking::take(const Request& request) {
     }
   }
   if (latest == kPlaces) return nullptr;
+  own->used &= ~Slot::bit(latest);
   return own->blocks[latest].exchange(nullptr, std::memory_order_acq_rel);
 }
 
 Block* Parking::park(Block* block) {
   Slot* const own = slot();
   if (own == nullptr) return block;
-  size_t place = 0;
-  for (size_t i = 0; i < kPlaces; ++i) {
-    if (own->blocks[i].load(std::memory_order_relaxed) == nullptr) {
-      place = i;
-      break;
-    }
-    if (own->parked_at[i] < own->parked_at[place]) place = i;
-  }
-  own->sizes[place] = block->requested;
+  const size_t place = own->free_place();
+  own->used |= Slot::bit(place);
+  own->sizes[place] = static_cast<uint32_t>(block->requested);
   own->requests[place] = {block->segment->cache, block->requested,
                           block->stream};
   own->bytes[place] = block->size;
@@ -114,7 +140,7 @@ Blocks Parking::parked_of(const DeviceCache& cache) {
     }
     ++sum.count;
     sum.bytes += own->bytes[i];
-    sum.requested += own->sizes[i];
+    sum.requested += own->requests[i].size;
   }
   return sum;
 }

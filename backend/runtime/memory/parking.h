@@ -39,6 +39,7 @@ class Parking {
     const DeviceCache* cache;
     size_t size;
     c10::StreamId stream;
+    bool operator==(const Request&) const = default;
   };
 
   // `release` gives a block back to its cache.
@@ -69,31 +70,54 @@ class Parking {
 
  private:
   static constexpr size_t kPlaces = 16;
+  using Places = uint32_t;  // a bit for each
+  static constexpr Places kAll = (Places{1} << kPlaces) - 1;
 
   struct alignas(64) Slot {
+    static constexpr Places bit(size_t place) { return Places{1} << place; }
+    // Where a block of this size may be: of the sizes, the low bits agree.
+    Places places_of(size_t size) const;
+    // A place for a block: a free one, or that of the oldest block.
+    size_t free_place();
+    void look_again();
+
     // Taken by whoever comes first.
     std::array<std::atomic<Block*>, kPlaces> blocks{};
     // What they are; the thread's alone. The sizes are apart as well, because
     // every allocation looks through them.
-    std::array<size_t, kPlaces> sizes{};
+    std::array<uint32_t, kPlaces> sizes{};  // low bits
     std::array<Request, kPlaces> requests{};
     std::array<size_t, kPlaces> bytes{};
     std::array<uint64_t, kPlaces> parked_at{};
+    Places used =
+        0;  // where the thread has parked a block that it did not take
     uint64_t clock = 0;
     // Written by the thread alone: blocks of `cache` that were used again.
     std::atomic<DeviceCache*> cache{nullptr};
     std::array<std::atomic<uint64_t>, 3> reuses{};
     Blocks told;  // guarded by mutex_
   };
-  // A thread's place; ends with the thread.
-  struct Place {
-    ~Place();
+  // What a thread knows of itself.
+  struct Here {
     Parking* owner = nullptr;
     Slot* slot = nullptr;
+    bool has_left = false;
+  };
+  // Ends with the thread.
+  class Departure {
+   public:
+    explicit Departure(Here& here) : here_(here) {}
+    ~Departure();
+    Departure(const Departure&) = delete;
+    Departure& operator=(const Departure&) = delete;
+
+   private:
+    Here& here_;
   };
 
   // The calling thread's; null at its end.
   Slot* slot();
+  Slot* enter(Here& here);
   void tell(Slot& slot);  // requires mutex_
   void leave(Slot* slot);
   static void take_all(Slot& slot, std::vector<Block*>& blocks);

@@ -1,7 +1,9 @@
 #include "backend/simulation/device/execution_scope.h"
 
 #include <ATen/Parallel.h>
+#include <c10/macros/Macros.h>
 
+#include <optional>
 #include <stdexcept>
 
 #include "backend/simulation/common/settings.h"
@@ -18,17 +20,19 @@ void use_threads(int count) {
   at::set_num_threads(count);
 }
 
-// Changes a flag of this thread, unless it is so already.
+// Makes a flag of this thread what is wanted. Returns what it was, if that was
+// something else.
 template <typename Flag>
-void change(bool before, bool wanted) {
-  if (before != wanted) Flag::set(wanted);
+std::optional<bool> change(bool wanted) {
+  const bool before = Flag::get();
+  if (C10_LIKELY(before == wanted)) return std::nullopt;
+  Flag::set(wanted);
+  return before;
 }
 
 }  // namespace
 
-ExecutionScope::ExecutionScope(uint64_t word)
-    : denormals_before_(setting::FlushDenormals::get()),
-      gradients_before_(setting::Gradients::get()) {
+ExecutionScope::ExecutionScope(uint64_t word) {
   follow_settings(word);
   if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) {
     no_profiling_.emplace();
@@ -37,16 +41,20 @@ ExecutionScope::ExecutionScope(uint64_t word)
   // not reach those that run already.
   const auto threads = static_cast<int>(setting::get<setting::Threads>(word));
   if (at::get_num_threads() != threads) use_threads(threads);
-  change<setting::FlushDenormals>(
-      denormals_before_, setting::get<setting::FlushDenormals>(word) != 0);
-  change<setting::Gradients>(gradients_before_,
-                             setting::get<setting::Gradients>(word) != 0);
+  denormals_before_ = change<setting::FlushDenormals>(
+      setting::get<setting::FlushDenormals>(word) != 0);
+  gradients_before_ =
+      change<setting::Gradients>(setting::get<setting::Gradients>(word) != 0);
 }
 
+// No kernel leaves them changed.
 ExecutionScope::~ExecutionScope() {
-  change<setting::Gradients>(setting::Gradients::get(), gradients_before_);
-  change<setting::FlushDenormals>(setting::FlushDenormals::get(),
-                                  denormals_before_);
+  if (C10_UNLIKELY(gradients_before_.has_value())) {
+    setting::Gradients::set(*gradients_before_);
+  }
+  if (C10_UNLIKELY(denormals_before_.has_value())) {
+    setting::FlushDenormals::set(*denormals_before_);
+  }
 }
 
 }  // namespace torch_openreg::device

@@ -30,8 +30,9 @@ class ExecutionScope {
   // Only if somebody listens: to disable what nobody hears costs as much as a
   // small operator.
   std::optional<at::DisableRecordFunctionGuard> no_profiling_;
-  const bool denormals_before_;
-  const bool gradients_before_;
+  // Of those that were changed.
+  std::optional<bool> denormals_before_;
+  std::optional<bool> gradients_before_;
 };
 
 }  // namespace torch_openreg::device

@@ -1,6 +1,7 @@
 #include "backend/simulation/device/operators.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
 
@@ -108,13 +109,6 @@ bool is_expected(const record::TensorView& view, const at::Tensor& result) {
          static_cast<uint8_t>(result.scalar_type()) == view.dtype;
 }
 
-// One output as the record wants it.
-struct Expected {
-  record::TensorView view;
-  void* data;
-};
-using ExpectedVector = c10::SmallVector<Expected, 4>;
-
 void check_end(const record::Reader& reader) {
   if (!reader.at_end()) {
     throw std::invalid_argument("a malformed launch record: too long");
@@ -148,9 +142,11 @@ bool is_settled(const Expected& expected, const at::Tensor& result) {
 
 // Brings the results to where the host wants them. Those of a call with
 // placements may lie in the place of another one, so all that move are taken
-// away first. No allocation gets a placement any more.
-void settle_all(Decoder& decoder, const ExpectedVector& outputs,
-                TensorVector results, bool were_placed) {
+// away first. No allocation gets a placement any more. `tensor_of` makes the
+// tensor of an output.
+void settle_all(
+    const ExpectedVector& outputs, TensorVector results, bool were_placed,
+    c10::function_ref<at::Tensor(const record::TensorView&)> tensor_of) {
   TORCH_INTERNAL_ASSERT(results.size() == outputs.size(), "the host expected ",
                         outputs.size(), " outputs and the kernel gave ",
                         results.size());
@@ -163,52 +159,47 @@ void settle_all(Decoder& decoder, const ExpectedVector& outputs,
     for (const size_t i : moved) results[i] = results[i].clone();
   }
   for (const size_t i : moved) {
-    decoder.tensor(outputs[i].view).copy_(results[i]);
+    tensor_of(outputs[i].view).copy_(results[i]);
   }
 }
 
-void call_cpu(const Operator& op, const Decoder& decoder,
+void call_cpu(const Operator& op, bool has_composites,
               torch::jit::Stack& stack) {
-  if (C10_UNLIKELY(decoder.has_composites()))
-    return op.handle.callBoxed(&stack);
+  if (C10_UNLIKELY(has_composites)) return op.handle.callBoxed(&stack);
   op.handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
-// Runs `call`, which returns the new tensors and keeps none of them, also where
-// it throws.
-template <typename Call>
-orError_t run_placed(const Operator& op, Decoder& decoder,
-                     const record::Reader& reader,
-                     const ExpectedVector& outputs, Call call) {
+// Runs the operator, which may keep none of its results, also where it throws.
+TensorVector run(const Operator& op, const torch::jit::Stack& arguments,
+                 bool has_composites) {
+  if (op.with_results != nullptr && !has_composites) {
+    return op.with_results->call(arguments);
+  }
+  torch::jit::Stack stack;
+  stack.reserve(op.argument_count + 4);
+  stack.insert(stack.end(), arguments.begin(), arguments.end());
+  call_cpu(op, has_composites, stack);
+  return new_tensors(op, stack);
+}
+
+// Runs the operator and puts its new tensors where the record wants them.
+orError_t run_to_outputs(
+    const Operator& op, const record::Reader& reader,
+    const ExpectedVector& outputs, const torch::jit::Stack& arguments,
+    bool has_composites,
+    c10::function_ref<at::Tensor(const record::TensorView&)> tensor_of) {
   c10::SmallVector<Placement, 4> places;
   for (const Expected& output : outputs) {
     const size_t bytes = reader.storage(output.view.storage).bytes;
     places.push_back({output.data, bytes, bytes == 0});
   }
   PlacementScope scope(places);
-  TensorVector results = call();
+  TensorVector results = run(op, arguments, has_composites);
   scope.close();
-  settle_all(decoder, outputs, std::move(results), /*were_placed=*/true);
+  settle_all(outputs, std::move(results), /*were_placed=*/true, tensor_of);
   TORCH_INTERNAL_ASSERT(!has_claimed(places), op.handle.operator_name(),
                         " has kept memory of the device");
   return orSuccess;
-}
-
-// Runs the operator and puts its new tensors where the record wants them.
-orError_t run_to_outputs(const Operator& op, Decoder& decoder,
-                         const record::Reader& reader,
-                         const ExpectedVector& outputs,
-                         const torch::jit::Stack& arguments) {
-  return run_placed(op, decoder, reader, outputs, [&] {
-    if (op.with_results != nullptr && !decoder.has_composites()) {
-      return op.with_results->call(arguments);
-    }
-    torch::jit::Stack stack;
-    stack.reserve(op.argument_count + 4);
-    stack.insert(stack.end(), arguments.begin(), arguments.end());
-    call_cpu(op, decoder, stack);
-    return new_tensors(op, stack);
-  });
 }
 
 orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
@@ -223,7 +214,7 @@ orError_t run_kept(orKernelContext* ctx, record::Reader& reader) {
   const WrittenArguments written(op.handle.schema(), stack);
   CollectedWarnings warnings;
   try {
-    call_cpu(op, decoder, stack);
+    call_cpu(op, decoder.has_composites(), stack);
   } catch (const c10::Error& error) {
     const bool is_checked = (reader.header().flags & record::kUnchecked) == 0;
     if (warnings.empty() && is_checked) throw;
@@ -247,10 +238,12 @@ orError_t run_prepared(orKernelContext* ctx, PreparedCall& call,
     return orSuccess;
   }
   const Operator& op = find_operator(reader);
-  Decoder decoder(ctx, reader, /*resizable=*/false);
   const auto release = c10::make_scope_exit([&] { call.release(); });
-  return run_to_outputs(op, decoder, reader, read_outputs(decoder, reader),
-                        call.arguments());
+  return run_to_outputs(
+      op, reader, call.outputs(), call.arguments(),
+      /*has_composites=*/false, [&](const record::TensorView& view) {
+        return Decoder(ctx, reader, /*resizable=*/false).tensor(view);
+      });
 }
 
 }  // namespace
@@ -277,7 +270,9 @@ orError_t execute_record(orKernelContext* ctx, record::Reader& reader) {
   const ExpectedVector outputs = read_outputs(decoder, reader);
   check_end(reader);
   PreparedCall::keep(from_start, stack, op.direct.get());
-  return run_to_outputs(op, decoder, reader, outputs, stack);
+  return run_to_outputs(
+      op, reader, outputs, stack, decoder.has_composites(),
+      [&](const record::TensorView& view) { return decoder.tensor(view); });
 }
 
 orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
@@ -289,8 +284,10 @@ orError_t fetch_outputs(orKernelContext* ctx, record::Reader& reader) {
   Decoder decoder(ctx, reader, /*resizable=*/false);
   const ExpectedVector outputs = read_outputs(decoder, reader);
   check_end(reader);
-  settle_all(decoder, outputs, take_kept(static_cast<uint64_t>(token.integer)),
-             /*were_placed=*/false);
+  settle_all(outputs, take_kept(static_cast<uint64_t>(token.integer)),
+             /*were_placed=*/false, [&](const record::TensorView& view) {
+               return decoder.tensor(view);
+             });
   return orSuccess;
 }
 

@@ -19,11 +19,25 @@ constexpr unsigned kKeptBits = 7;  // of the hash of a call
 constexpr size_t kKept = size_t{1} << kKeptBits;
 constexpr size_t kMaxWords = 512;  // of arguments
 
+// How often a spare serves the same call before it is that call's for good.
+constexpr uint32_t kOften = 16;
+
 struct Slot {
+  // How often a call that is not kept here has come in a row.
+  uint32_t count(uint64_t hash) {
+    if (std::exchange(seen, hash) != hash) times = 0;
+    return ++times;
+  }
+
   std::unique_ptr<PreparedCall> call;
   uint64_t seen = 0;  // the hash of a call that was not kept
+  uint32_t times = 0;
 };
-using Kept = std::array<Slot, kKept>;
+
+struct Kept {
+  std::array<Slot, kKept> slots;
+  std::array<std::unique_ptr<PreparedCall>, kKept> spares;
+};
 
 Kept& kept() {
   static thread_local Kept calls;
@@ -45,76 +59,183 @@ uint64_t hash_of(const record::Reader& reader) {
                                         reader.argument_words());
 }
 
-Slot& slot_of(uint64_t hash) { return kept()[hash >> (64 - kKeptBits)]; }
+Slot& slot_of(uint64_t hash) { return kept().slots[hash >> (64 - kKeptBits)]; }
+
+// By what calls that a spare fits have in common.
+std::unique_ptr<PreparedCall>& spare_of(const record::Reader& reader) {
+  const record::Header& header = reader.header();
+  const std::array<record::Word, 2> sizes = {
+      header.argument_words | record::Word{header.output_words} << 32,
+      header.storage_count | record::Word{header.offset_words} << 32};
+  return kept()
+      .spares[record::MetadataCache::hash_of(header.operator_id, 0, sizes) >>
+              (64 - kKeptBits)];
+}
 
 }  // namespace
 
 PreparedCall* PreparedCall::find(const record::Reader& reader) {
   if (!is_small(reader)) return nullptr;
-  PreparedCall* const call = slot_of(hash_of(reader)).call.get();
-  const bool fits =
-      call != nullptr && call->operator_id_ == reader.header().operator_id &&
-      call->flags_ == reader.header().flags && call->has_tables_of(reader) &&
-      std::ranges::equal(call->words_, reader.argument_words()) &&
-      std::ranges::equal(call->output_words_, reader.output_words());
-  return fits ? call : nullptr;
+  const uint64_t hash = hash_of(reader);
+  Slot& slot = slot_of(hash);
+  if (slot.call != nullptr && slot.call->fits(reader)) return slot.call.get();
+  std::unique_ptr<PreparedCall>& spare = spare_of(reader);
+  if (spare == nullptr) return nullptr;
+  if (!spare->fits(reader)) {
+    if (!spare->differs_in_shapes(reader)) return nullptr;
+    if (!spare->reshape(reader)) {
+      spare.reset();
+      return nullptr;
+    }
+  }
+  if (slot.count(hash) < kOften) return spare.get();
+  slot.call = std::move(spare);
+  return slot.call.get();
 }
 
 void PreparedCall::keep(const record::Reader& reader,
                         const torch::jit::Stack& arguments,
                         const DirectCall* direct) {
   if (!is_small(reader) || !std::ranges::all_of(arguments, is_simple)) return;
+  std::unique_ptr<PreparedCall>& spare = spare_of(reader);
+  if (spare == nullptr) {
+    spare = make(reader, arguments, direct);
+    return;
+  }
   const uint64_t hash = hash_of(reader);
   Slot& slot = slot_of(hash);
-  if (std::exchange(slot.seen, hash) != hash) return;
+  if (slot.count(hash) < 2) return;
+  std::unique_ptr<PreparedCall> call = make(reader, arguments, direct);
+  if (call != nullptr) slot.call = std::move(call);
+}
+
+// Null if it can't be.
+std::unique_ptr<PreparedCall> PreparedCall::make(
+    const record::Reader& reader, const torch::jit::Stack& arguments,
+    const DirectCall* direct) {
   auto call = std::make_unique<PreparedCall>();
   call->direct_ = direct;
-  if (call->prepare(reader, arguments)) slot.call = std::move(call);
+  if (!call->prepare(reader, arguments)) return nullptr;
+  return call;
+}
+
+bool PreparedCall::take_record(const record::Reader& reader) {
+  const auto words = reader.words();
+  record_.assign(words.begin(), words.end());
+  first_ = record::Reader(record_);
+  return first_.open();
 }
 
 bool PreparedCall::prepare(const record::Reader& reader,
                            const torch::jit::Stack& arguments) {
-  operator_id_ = reader.header().operator_id;
-  flags_ = reader.header().flags;
-  argument_count_ = reader.header().argument_count;
-  output_count_ = reader.header().output_count;
-  storage_count_ = reader.header().storage_count;
-  offset_words_ = reader.header().offset_words;
-  value_words_ = reader.header().value_words;
-  const auto words = reader.argument_words();
-  words_.assign(words.begin(), words.end());
-  const auto outputs = reader.output_words();
-  output_words_.assign(outputs.begin(), outputs.end());
+  if (!take_record(reader)) return false;
+  record::Reader rest = first_;
   arguments_ = arguments;
-  record::Reader again = reader;
   record::Argument described;
-  if (!again.open()) return false;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (!again.next_argument(&described) ||
-        !prepare_argument(i, described, again)) {
+    if (!rest.next_argument(&described) ||
+        !prepare_argument(i, described, rest)) {
       return false;
     }
   }
-  return direct_ == nullptr || prepare_output(again);
+  if (!read_outputs()) return false;
+  if (!has_plain_output()) direct_ = nullptr;
+  if (is_direct()) prepare_direct();
+  return true;
 }
 
-// Words that are the same are as many arguments and outputs, and need as many
-// storages, offsets and values; a record that says otherwise is malformed.
+// Words that are as many, of as many arguments and outputs, which need as many
+// storages, offsets and values.
 bool PreparedCall::has_tables_of(const record::Reader& reader) const {
-  return reader.header().argument_count == argument_count_ &&
-         reader.header().output_count == output_count_ &&
-         reader.header().storage_count == storage_count_ &&
-         reader.header().offset_words == offset_words_ &&
-         reader.header().value_words == value_words_;
+  const record::Header& own = first_.header();
+  const record::Header& other = reader.header();
+  return own.operator_id == other.operator_id && own.flags == other.flags &&
+         own.argument_count == other.argument_count &&
+         own.argument_words == other.argument_words &&
+         own.output_count == other.output_count &&
+         own.output_words == other.output_words &&
+         own.storage_count == other.storage_count &&
+         own.offset_words == other.offset_words &&
+         own.value_words == other.value_words;
+}
+
+// Whether the words are the same.
+bool PreparedCall::fits(const record::Reader& reader) const {
+  return has_tables_of(reader) &&
+         std::ranges::equal(first_.argument_words(), reader.argument_words()) &&
+         std::ranges::equal(first_.output_words(), reader.output_words());
+}
+
+std::span<const PreparedCall::BoundTensor> PreparedCall::argument_tensors()
+    const {
+  return std::span(tensors_).first(tensors_.size() - (is_direct() ? 1 : 0));
+}
+
+// Whether the words are the same but for sizes and strides. A tensor that comes
+// twice must look the same twice, which is left to the decoder.
+bool PreparedCall::differs_in_shapes(const record::Reader& reader) const {
+  if (!has_tables_of(reader)) return false;
+  const auto are_equal = [](std::span<const record::Word> own,
+                            std::span<const record::Word> other, size_t first,
+                            size_t end) {
+    return std::ranges::equal(own.subspan(first, end - first),
+                              other.subspan(first, end - first));
+  };
+  const auto own = first_.argument_words();
+  const auto other = reader.argument_words();
+  size_t compared = 0;
+  for (const BoundTensor& tensor : argument_tensors()) {
+    if (tensor.is_same || !are_equal(own, other, compared, tensor.shape)) {
+      return false;
+    }
+    compared = tensor.shape + 2 * static_cast<size_t>(tensor.impl->dim());
+  }
+  if (!are_equal(own, other, compared, own.size())) return false;
+  size_t output = 0;
+  for (const Expected& expected : outputs_) {
+    if (first_.output_words()[output] != reader.output_words()[output]) {
+      return false;
+    }
+    output += 1 + 2 * expected.view.sizes.size();
+  }
+  return true;
+}
+
+// Gives the tensors the sizes and strides of a record that differs in nothing
+// else. False if they can't be; then there is nothing left to use.
+bool PreparedCall::reshape(const record::Reader& reader) {
+  if (!take_record(reader) || !read_outputs()) return false;
+  const auto* const words =
+      reinterpret_cast<const int64_t*>(first_.argument_words().data());
+  for (BoundTensor& tensor : tensors_) {
+    if (tensor.impl == out_.unsafeGetTensorImpl()) continue;
+    const auto dimensions = static_cast<size_t>(tensor.impl->dim());
+    const std::span sizes(words + tensor.shape, dimensions);
+    const std::span strides(words + tensor.shape + dimensions, dimensions);
+    const auto extent = record::extent_of(sizes, strides);
+    if (!extent.has_value()) return false;
+    tensor.extent = *extent;
+    tensor.impl->set_sizes_and_strides(at::IntArrayRef(sizes),
+                                       at::IntArrayRef(strides));
+  }
+  if (!is_direct()) return true;
+  if (!has_plain_output()) return false;
+  const record::TensorView& view = outputs_[0].view;
+  tensors_.back().extent = extents_[0];
+  out_.unsafeGetTensorImpl()->set_sizes_and_strides(
+      at::IntArrayRef(view.sizes), at::IntArrayRef(view.strides));
+  out_sizes_.assign(view.sizes.begin(), view.sizes.end());
+  return true;
 }
 
 bool PreparedCall::prepare_argument(size_t index,
                                     const record::Argument& described,
                                     record::Reader& rest) {
-  const bool is_apart = (flags_ & record::kValuesApart) != 0;
+  const bool is_apart = (first_.header().flags & record::kValuesApart) != 0;
   switch (described.tag) {
     case record::Tag::kTensor:
-      add_tensor(arguments_[index].toTensor(), described.tensor);
+      add_tensor(arguments_[index].toTensor(), described.tensor,
+                 shape_before(described.tensor, rest));
       return true;
     case record::Tag::kHostValue:
       if (is_apart) {
@@ -155,7 +276,8 @@ bool PreparedCall::prepare_list(const c10::IValue& list, uint32_t length,
     if (!rest.next_argument(&described)) return false;
     switch (described.tag) {
       case record::Tag::kTensor:
-        add_tensor(elements[i].toTensor(), described.tensor);
+        add_tensor(elements[i].toTensor(), described.tensor,
+                   shape_before(described.tensor, rest));
         break;
       case record::Tag::kNone:
       case record::Tag::kUndefined:
@@ -167,23 +289,37 @@ bool PreparedCall::prepare_list(const c10::IValue& list, uint32_t length,
   return true;
 }
 
-// False if the output is malformed. Nothing is to be done directly if there is
-// no such output.
-bool PreparedCall::prepare_output(record::Reader& reader) {
+// Where the sizes of the tensor are that was read last.
+size_t PreparedCall::shape_before(const record::TensorView& view,
+                                  const record::Reader& rest) const {
+  return first_.argument_words().size() - rest.argument_words().size() -
+         2 * view.sizes.size();
+}
+
+// False if an output is malformed.
+bool PreparedCall::read_outputs() {
+  outputs_.clear();
+  extents_.clear();
+  record::Reader rest = first_;
   record::TensorView view;
-  if (reader.header().output_count != 1) {
-    direct_ = nullptr;
-    return true;
+  for (uint32_t i = 0; i < first_.header().output_count; ++i) {
+    if (!rest.next_output(&view) || !is_dtype(view.dtype)) return false;
+    const auto extent = record::extent_of(view.sizes, view.strides);
+    if (!extent.has_value()) return false;
+    outputs_.push_back({view, nullptr});
+    extents_.push_back(*extent);
   }
-  if (!reader.next_output(&view) || !is_dtype(view.dtype) ||
-      !reader.fits(
-          view, c10::elementSize(static_cast<c10::ScalarType>(view.dtype)))) {
-    return false;
-  }
-  if (view.offset != 0 || view.flags != 0) {
-    direct_ = nullptr;
-    return true;
-  }
+  return true;
+}
+
+// Whether there is a single output, which a tensor of its own can be.
+bool PreparedCall::has_plain_output() const {
+  return outputs_.size() == 1 && outputs_[0].view.offset == 0 &&
+         outputs_[0].view.flags == 0;
+}
+
+void PreparedCall::prepare_direct() {
+  const record::TensorView& view = outputs_[0].view;
   out_ = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(c10::make_intrusive<c10::StorageImpl>(
           c10::StorageImpl::use_byte_size_t(), 0,
@@ -194,12 +330,11 @@ bool PreparedCall::prepare_output(record::Reader& reader) {
   out_.unsafeGetTensorImpl()->set_sizes_and_strides(
       at::IntArrayRef(view.sizes), at::IntArrayRef(view.strides));
   out_sizes_.assign(view.sizes.begin(), view.sizes.end());
-  add_tensor(out_, view);
-  return true;
+  add_tensor(out_, view, /*shape=*/0);
 }
 
 void PreparedCall::add_tensor(const at::Tensor& tensor,
-                              const record::TensorView& view) {
+                              const record::TensorView& view, size_t shape) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   if (storages_.size() <= view.storage) {
     storages_.resize(view.storage + 1, {nullptr, 0});
@@ -213,7 +348,7 @@ void PreparedCall::add_tensor(const at::Tensor& tensor,
   }
   // The decoder has accepted it, so it has one.
   const uint64_t extent = record::extent_of(view.sizes, view.strides).value();
-  tensors_.push_back({impl, view.storage, extent, users, is_same});
+  tensors_.push_back({impl, view.storage, extent, users, is_same, shape});
 }
 
 bool PreparedCall::bind_tensor(const BoundTensor& tensor, int64_t offset,
@@ -247,12 +382,39 @@ void PreparedCall::bind_values(std::span<const record::Word> words) {
   }
 }
 
+// Never null.
+void* PreparedCall::translate(orKernelContext* ctx,
+                              const record::StorageView& view) {
+  void* const data = orKernelTranslate(
+      ctx, reinterpret_cast<const void*>(view.address), view.bytes);
+  if (data == nullptr) throw IllegalAddress{};
+  return data;
+}
+
+// Each is the start of a storage.
+bool PreparedCall::bind_outputs(orKernelContext* ctx,
+                                const record::Reader& reader) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const record::TensorView& view = outputs_[i].view;
+    const record::StorageView storage = reader.storage(view.storage);
+    const size_t itemsize =
+        c10::elementSize(static_cast<c10::ScalarType>(view.dtype));
+    if (reader.output_offset_words()[i] != 0 ||
+        !record::lies_within(extents_[i], 0, itemsize, storage.bytes)) {
+      return false;
+    }
+    void* const data = translate(ctx, storage);
+    outputs_[i].data = storage.bytes == 0 ? nullptr : data;
+  }
+  return true;
+}
+
 bool PreparedCall::bind(orKernelContext* ctx, const record::Reader& reader) {
   const std::span<const record::Word> offsets = reader.offset_words();
-  const size_t arguments = tensors_.size() - (is_direct() ? 1 : 0);
-  for (size_t i = 0; i < arguments; ++i) {
+  const std::span<const BoundTensor> arguments = argument_tensors();
+  for (size_t i = 0; i < arguments.size(); ++i) {
     const auto offset = static_cast<int64_t>(offsets[i]);
-    if (!bind_tensor(tensors_[i], offset, reader)) return false;
+    if (!bind_tensor(arguments[i], offset, reader)) return false;
   }
   if (is_direct() && (reader.output_offset_words()[0] != 0 ||
                       !bind_tensor(tensors_.back(), 0, reader))) {
@@ -261,15 +423,13 @@ bool PreparedCall::bind(orKernelContext* ctx, const record::Reader& reader) {
   for (uint32_t i = 0; i < storages_.size(); ++i) {
     if (storages_[i].impl == nullptr) continue;
     const record::StorageView view = reader.storage(i);
-    void* const data = orKernelTranslate(
-        ctx, reinterpret_cast<const void*>(view.address), view.bytes);
-    if (data == nullptr) throw IllegalAddress{};
+    void* const data = translate(ctx, view);
     storages_[i].impl->set_data_ptr_noswap(
         {view.bytes == 0 ? nullptr : data, c10::Device(c10::DeviceType::CPU)});
     storages_[i].impl->set_nbytes(view.bytes);
   }
   bind_values(reader.value_words());
-  return true;
+  return is_direct() || bind_outputs(ctx, reader);
 }
 
 void PreparedCall::run_direct() {
@@ -303,11 +463,11 @@ bool PreparedCall::is_shared() const {
 
 void PreparedCall::release() {
   if (C10_LIKELY(!is_shared() && has_output_as_expected())) return;
-  for (Slot& slot : kept()) {
-    if (slot.call.get() == this) {
-      slot.call.reset();
-      return;
-    }
+  for (std::unique_ptr<PreparedCall>& spare : kept().spares) {
+    if (spare.get() == this) return spare.reset();
+  }
+  for (Slot& slot : kept().slots) {
+    if (slot.call.get() == this) return slot.call.reset();
   }
 }
 

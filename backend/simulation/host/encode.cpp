@@ -110,10 +110,10 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
   // A lazy copy is made real only by who writes.
   const void* const data = is_written ? storage.mutable_data() : storage.data();
   const size_t bytes = storage.nbytes();
+  const size_t own_bytes = tensor.nbytes();
   // A tensor without gaps that fits is the rule.
-  if (C10_UNLIKELY(tensor.nbytes() +
-                       static_cast<size_t>(tensor.storage_offset()) *
-                           tensor.itemsize() >
+  if (C10_UNLIKELY(own_bytes + static_cast<size_t>(tensor.storage_offset()) *
+                                   tensor.itemsize() >
                    bytes)) {
     check_extent(tensor);
   }
@@ -127,8 +127,8 @@ bool Encoder::add_tensor(const at::Tensor& tensor, bool is_written) {
                       .sizes = tensor.sizes(),
                       .strides = tensor.strides()},
                      number);
-  total_ += tensor.nbytes();
-  note_bytes(tensor.nbytes());
+  total_ += own_bytes;
+  note_bytes(own_bytes);
   return true;
 }
 

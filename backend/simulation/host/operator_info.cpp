@@ -127,8 +127,9 @@ constexpr std::array<std::string_view, 37> kOwnMeta = {
 
 // Operators whose Meta kernel leaves out the memory format, which the CPU's
 // kernel gives the output.
-constexpr std::array<std::string_view, 1> kMetaWithoutFormat = {
-    "aten::replication_pad2d"};
+constexpr std::array<std::string_view, 4> kMetaWithoutFormat = {
+    "aten::reflection_pad2d", "aten::reflection_pad3d",
+    "aten::replication_pad2d", "aten::replication_pad3d"};
 
 bool is_carryable_type(const c10::Type& type) {
   switch (type.kind()) {

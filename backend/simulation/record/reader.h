@@ -53,6 +53,7 @@ class Reader {
   // in the header is larger than the record.
   bool open();
 
+  std::span<const Word> words() const { return words_; }
   const Header& header() const { return header_; }
   std::string_view name() const { return name_; }
   StorageView storage(uint32_t index) const {

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from process import run_script
 from torch import nn
 
 from driver import fail
@@ -155,3 +156,30 @@ def test_training_goes_on_from_a_checkpoint():
 def test_a_device_that_does_not_exist_is_refused():
     with pytest.raises(torch.AcceleratorError):
         torch.openreg.reset_device(50)
+
+
+def test_little_of_a_life_is_left_in_the_hosts_memory():
+    run_script("""
+        from pathlib import Path
+
+        import torch
+
+
+        def memory():
+            lines = Path("/proc/self/status").read_text().splitlines()
+            line = next(line for line in lines if line.startswith("RssAnon:"))
+            return int(line.split()[1]) << 10
+
+
+        def live(times):
+            for _ in range(times):
+                (torch.ones(16, device="openreg") + 1).cpu()
+                torch.openreg.reset_device(0)
+
+
+        live(30)
+        before = memory()
+        live(50)
+        each = (memory() - before) / 50
+        assert each < 80 << 10, each
+    """)

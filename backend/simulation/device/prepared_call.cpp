@@ -207,8 +207,8 @@ bool PreparedCall::reshape(const record::Reader& reader) {
   if (!take_record(reader) || !read_outputs()) return false;
   const auto* const words =
       reinterpret_cast<const int64_t*>(first_.argument_words().data());
-  for (BoundTensor& tensor : tensors_) {
-    if (tensor.impl == out_.unsafeGetTensorImpl()) continue;
+  const size_t arguments = argument_tensors().size();
+  for (BoundTensor& tensor : std::span(tensors_).first(arguments)) {
     const auto dimensions = static_cast<size_t>(tensor.impl->dim());
     const std::span sizes(words + tensor.shape, dimensions);
     const std::span strides(words + tensor.shape + dimensions, dimensions);

@@ -127,9 +127,11 @@ constexpr std::array<std::string_view, 37> kOwnMeta = {
 
 // Operators whose Meta kernel leaves out the memory format, which the CPU's
 // kernel gives the output.
-constexpr std::array<std::string_view, 4> kMetaWithoutFormat = {
-    "aten::reflection_pad2d", "aten::reflection_pad3d",
-    "aten::replication_pad2d", "aten::replication_pad3d"};
+constexpr std::array<std::string_view, 8> kMetaWithoutFormat = {
+    "aten::reflection_pad2d",  "aten::reflection_pad2d_backward",
+    "aten::reflection_pad3d",  "aten::reflection_pad3d_backward",
+    "aten::replication_pad2d", "aten::replication_pad2d_backward",
+    "aten::replication_pad3d", "aten::replication_pad3d_backward"};
 
 bool is_carryable_type(const c10::Type& type) {
   switch (type.kind()) {

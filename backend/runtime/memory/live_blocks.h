@@ -104,12 +104,13 @@ class LiveBlocks {
   }
 
   // Deletes the tables that this one leads to, `first` what they lead to.
-  template <typename Table, size_t kSize, typename First>
-  static void destroy(std::array<std::atomic<Table*>, kSize>& tables,
-                      First first) {
-    for (std::atomic<Table*>& slot : tables) {
-      const std::unique_ptr<Table> owned(slot.load());
-      if (owned != nullptr) first(*owned);
+  template <typename Tables, typename First>
+  static void destroy(Tables& tables, First first) {
+    for (auto& slot : tables) {
+      auto* const table = slot.load();
+      if (table == nullptr) continue;
+      first(*table);
+      delete table;
     }
   }
 
